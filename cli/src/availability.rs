@@ -1,0 +1,115 @@
+//! Finds out what can be read here, by trying it, and says in words why the rest cannot.
+
+use crate::instruments::Instruments;
+use crate::machine::Machine;
+use crate::os;
+use crate::sources::{Source, Unit};
+use crate::trial::{self, Outcome, Task};
+use crate::world::Unavailable;
+use anyhow::{Result, bail};
+use clockwise_core::counter::{Counter, Hardware};
+use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, System};
+
+/// Tries every source and instrument in a child.
+pub fn try_out(
+    sources: &[Source],
+    counter: Option<Hardware>,
+    machine: &Machine,
+) -> Result<(Instruments, Vec<Result<(), Unavailable>>)> {
+    let straight = Linux::find();
+    let system = Linux::system_calls_only();
+    let instruments: [Task<'_>; 6] = [
+        &|| straight.now(ClockId::MONOTONIC).map(drop),
+        &|| system.now(ClockId::MONOTONIC).map(drop),
+        &|| counter.map(|counter| counter.ticks()).map(drop).ok_or(Errno::NOSYS),
+        &|| System.clock_gettime(ClockId::THREAD_CPUTIME).map(drop),
+        &|| os::preemptions().map(drop),
+        &|| straight.now(ClockId::MONOTONIC_COARSE).map(drop),
+    ];
+    let reads: Vec<Box<dyn Fn() -> Result<(), Errno>>> = sources
+        .iter()
+        .map(|source| -> Box<dyn Fn() -> Result<(), Errno>> {
+            match &source.loops {
+                Ok(loops) if source.unit == Unit::Nothing => Box::new(|| {
+                    loops.one();
+                    Ok(())
+                }),
+                Ok(loops) => Box::new(|| loops.value().map(drop)),
+                Err(_) => Box::new(|| Ok(())),
+            }
+        })
+        .collect();
+    let tasks: Vec<Task<'_>> =
+        instruments.into_iter().chain(reads.iter().map(|read| &**read as Task<'_>)).collect();
+    let outcomes = trial::outcomes(&tasks);
+    let (tried, reads) = outcomes.split_at(instruments.len());
+    let works = |i: usize| tried[i] == Outcome::Worked;
+
+    let reference = match (works(0), works(1)) {
+        (true, _) => straight,
+        (false, true) => system,
+        (false, false) => bail!(
+            "there is no clock to measure against: clock_gettime(CLOCK_MONOTONIC) {}; \
+             run where a sandbox does not deny it",
+            outcome_words(tried[1], machine)
+        ),
+    };
+    let available = sources.iter().zip(reads).map(|(source, &outcome)| match &source.loops {
+        Err(reason) => Err(Unavailable { errno: None, reason: reason.clone() }),
+        Ok(_) if outcome == Outcome::Worked => Ok(()),
+        Ok(_) => Err(unavailable(source, outcome, machine)),
+    });
+    let instruments = Instruments {
+        reference,
+        counter: counter.filter(|_| works(2)),
+        cpu_time: works(3),
+        preemptions: works(4),
+        // The coarse clock is read from memory: it works where the counter is forbidden.
+        tick: works(5) && works(0),
+    };
+    Ok((instruments, available.collect()))
+}
+
+fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
+    let filtered = machine.seccomp.value.as_deref() == Some("filter");
+    match outcome {
+        Outcome::Worked => "works".to_owned(),
+        Outcome::Failed(errno) if filtered && errno != Errno::INVAL => {
+            format!("is refused with {errno}, probably by the seccomp filter in force")
+        }
+        Outcome::Failed(errno) => format!("fails with {errno}"),
+        Outcome::Panicked => "panics".to_owned(),
+        Outcome::Killed(libc::SIGSYS) => "is killed by a seccomp filter (SIGSYS)".to_owned(),
+        Outcome::Killed(libc::SIGILL) => "is no instruction of this processor (SIGILL)".to_owned(),
+        Outcome::Killed(libc::SIGSEGV) => match &machine.counter.reason {
+            Some(reason) => reason.clone(),
+            None => "faults (SIGSEGV)".to_owned(),
+        },
+        Outcome::Killed(signal) => format!("is killed by signal {signal}"),
+        Outcome::Hung => "does not return".to_owned(),
+    }
+}
+
+fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavailable {
+    let errno = match outcome {
+        Outcome::Failed(errno) => Some((errno.0, errno.to_string())),
+        _ => None,
+    };
+    let kernel = machine.kernel.value.as_deref().unwrap_or("this kernel");
+    let reason = match (outcome, source.clock_id) {
+        (
+            Outcome::Failed(Errno::INVAL),
+            Some(ClockId::REALTIME_ALARM | ClockId::BOOTTIME_ALARM),
+        ) => "this machine has no real-time clock that can wake it".to_owned(),
+        (Outcome::Failed(Errno::INVAL | Errno(libc::ENODEV)), Some(clock)) if clock.0 >= 16 => {
+            "needs Linux 6.17 with CONFIG_POSIX_AUX_CLOCKS, and enabling in /sys/kernel/time"
+                .to_owned()
+        }
+        (Outcome::Failed(Errno::INVAL), _) => format!("{kernel} does not know this clock"),
+        (Outcome::Failed(Errno::NOSYS), _) => {
+            format!("{kernel} does not offer it on this processor")
+        }
+        _ => outcome_words(outcome, machine),
+    };
+    Unavailable { errno, reason }
+}

@@ -1,0 +1,13 @@
+//! One file a command: from its flags to its answer. None of them prints.
+
+pub mod bench;
+
+/// What a command has to say.
+pub struct Answer {
+    /// For standard output.
+    pub text: String,
+    /// For standard error, a line each.
+    pub warnings: Vec<String>,
+    /// The exit status: 0 yes, 1 found a fault, 2 cannot tell.
+    pub status: u8,
+}

@@ -1,0 +1,306 @@
+//! From what was found to what is reported: summaries, ratios, units, reasons.
+//!
+//! Pure. Must never give a figure that was not found: it stays empty beside its reason.
+
+use crate::measure::{BATCH_NS, Findings, Outcome, Plan, Samples};
+use crate::notes;
+use crate::quality::Ledger;
+use crate::reads::Mode;
+use crate::report::{
+    self, Causality, ColdCost, Cost, CounterRate, Crowd, NoteText, Quality, Report, Row, Settings,
+    Step, Tail,
+};
+use crate::sources::{Scope, Source, Unit, Via};
+use crate::stats::{self, Summary};
+use crate::world::World;
+
+const OVER: &str = "no sample: the time budget ended before its turn";
+
+/// Makes the report of a run.
+pub fn evaluate(
+    world: &mut dyn World,
+    plan: &Plan,
+    outcome: &Outcome,
+    rate_hz: Option<f64>,
+) -> Report {
+    let frequency = world.frequency();
+    let claimed_hz = world.machine().claimed_hz;
+    let basis = Basis::of(world, outcome);
+    let tick_ns = frequency.map(|(hz, _)| 1e9 / hz);
+    let mut sources: Vec<Row> = plan
+        .selected
+        .iter()
+        .map(|&source| row(world, source, &outcome.findings[source], &basis, tick_ns, rate_hz))
+        .collect();
+    let key = |row: &Row| row.throughput.median_ns.unwrap_or(f64::INFINITY);
+    sources.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let counter = CounterRate {
+        frequency_hz: frequency.map(|(hz, _)| hz),
+        uncertainty_ppm: frequency.map(|(_, ppm)| ppm),
+        claimed_hz,
+        claim_agrees: claimed_hz
+            .zip(frequency)
+            .map(|(claimed, (hz, ppm))| (claimed as f64 - hz).abs() / hz * 1e6 <= 1_000.0 + ppm),
+    };
+    let settings = Settings {
+        seed: plan.seed,
+        budget_ns: plan.budget_ns,
+        elapsed_ns: outcome.elapsed_ns,
+        batch_target_ns: BATCH_NS as u64,
+        rounds: outcome.rounds,
+        interrupted: outcome.interrupted,
+        rate_hz,
+    };
+    let machine = world.machine().clone();
+    let raised = notes::raise(world, plan, &sources, &counter, &settings, basis.cpuid);
+    Report {
+        schema: "clockwise.bench",
+        version: report::VERSION,
+        tool_version: env!("CARGO_PKG_VERSION"),
+        machine,
+        counter,
+        settings,
+        notes: raised.iter().map(NoteText::from).collect(),
+        sources,
+        raised,
+    }
+}
+
+/// Medians of the reads that others are compared with.
+struct Basis {
+    bare: Option<f64>,
+    ordered: Option<f64>,
+    protected: Option<f64>,
+    cpuid: Option<f64>,
+}
+
+impl Basis {
+    fn of(world: &dyn World, outcome: &Outcome) -> Self {
+        let median = |clocks: &[&str]| {
+            let is_it = |s: &Source| s.via == Via::Counter && clocks.contains(&s.clock.as_str());
+            let source = world.sources().iter().position(is_it)?;
+            stats::median(&outcome.findings[source].modes[Mode::Throughput as usize].wall_ns)
+        };
+        Self {
+            bare: median(&["rdtsc", "cntvct"]),
+            ordered: median(&["lfence;rdtsc", "isb;cntvct;isb"]),
+            protected: median(&["cpuid;rdtsc"]),
+            cpuid: median(&["cpuid"]),
+        }
+    }
+}
+
+fn row(
+    world: &dyn World,
+    source: usize,
+    findings: &Findings,
+    basis: &Basis,
+    tick_ns: Option<f64>,
+    rate_hz: Option<f64>,
+) -> Row {
+    let about = &world.sources()[source];
+    let missing = world.available(source).err();
+    let waits = about.loops.as_ref().is_ok_and(|loops| loops.waits());
+    let cost = |mode: Mode| match missing {
+        Some(missing) => Cost { reason: Some(missing.reason.clone()), ..Cost::default() },
+        None if mode == Mode::Latency && !waits => Cost {
+            reason: Some("takes no input that could be made to wait for the last result".into()),
+            ..Cost::default()
+        },
+        None => cost(&findings.modes[mode as usize], basis),
+    };
+    let throughput = cost(Mode::Throughput);
+    let status = match (missing, throughput.median_ns) {
+        (Some(_), _) => "unavailable",
+        (None, None) => "no sample",
+        (None, Some(_)) => "measured",
+    };
+    let errno = missing.and_then(|missing| missing.errno.clone());
+    let reason = missing.map(|m| m.reason.clone()).or_else(|| throughput.reason.clone());
+    let share = |rate_hz: f64| throughput.median_ns.map(|ns| ns * rate_hz / 1e7);
+    Row {
+        name: about.name.clone(),
+        clock: about.clock.clone(),
+        clock_id: about.clock_id.map(|clock| clock.0),
+        via: about.via,
+        how: about.how.clone(),
+        guarantee: about.guarantee,
+        caveat: about.caveat,
+        status,
+        errno: errno.as_ref().map(|(number, _)| *number),
+        errno_name: errno.map(|(_, name)| name),
+        latency: cost(Mode::Latency),
+        serialised: cost(Mode::Serialised),
+        share_percent: rate_hz.and_then(share),
+        tail: tail(findings),
+        quality: quality(about, findings, world.advertised_ns(source), tick_ns, reason.as_deref()),
+        threads: findings
+            .together
+            .iter()
+            .map(|(threads, result)| crowd(*threads, result))
+            .collect(),
+        cold: cold(findings),
+        throughput,
+        reason,
+    }
+}
+
+fn cost(samples: &Samples, basis: &Basis) -> Cost {
+    let Samples { preempted, migrated, stolen, .. } = *samples;
+    let dropped = Cost {
+        calls_per_batch: samples.calls_per_batch,
+        cpu_median_ns: stats::median(&samples.cpu_ns),
+        dropped_preempted: preempted,
+        dropped_migrated: migrated,
+        dropped_stolen: stolen,
+        ..Cost::default()
+    };
+    let Some(wall) = stats::summary(&samples.wall_ns) else {
+        let disturbed = preempted + migrated + stolen;
+        let reason = match disturbed {
+            0 => OVER.to_owned(),
+            _ => {
+                format!("no sample: all {disturbed} batches were disturbed; the machine is loaded")
+            }
+        };
+        return Cost { reason: Some(reason), ..dropped };
+    };
+    let ticks = stats::summary(&samples.ticks);
+    let tick = |of: fn(&Summary) -> f64| ticks.as_ref().map(of);
+    let ratio = |basis: Option<f64>| basis.filter(|&ns| ns > 0.0).map(|ns| wall.median / ns);
+    Cost {
+        batches: wall.count as u64,
+        min_ns: Some(wall.min),
+        median_ns: Some(wall.median),
+        median_low_ns: wall.median_interval.map(|(low, _)| low),
+        median_high_ns: wall.median_interval.map(|(_, high)| high),
+        p99_ns: Some(wall.p99),
+        max_ns: Some(wall.max),
+        mad_ns: Some(wall.mad),
+        min_ticks: tick(|ticks| ticks.min),
+        median_ticks: tick(|ticks| ticks.median),
+        p99_ticks: tick(|ticks| ticks.p99),
+        ratio_bare_counter: ratio(basis.bare),
+        ratio_ordered_counter: ratio(basis.ordered),
+        ratio_cpuid_rdtsc: ratio(basis.protected),
+        ..dropped
+    }
+}
+
+fn tail(findings: &Findings) -> Tail {
+    let of = |at_tick: bool| -> Vec<f64> {
+        findings.singles.iter().filter(|s| s.at_tick == at_tick).map(|s| s.ns).collect()
+    };
+    let (own, at_tick) = (stats::sorted(&of(false)), stats::sorted(&of(true)));
+    Tail {
+        calls: own.len() as u64,
+        median_ns: stats::quantile(&own, 0.5),
+        p99_ns: stats::quantile(&own, 0.99),
+        p999_ns: stats::quantile(&own, 0.999).filter(|_| own.len() >= 1_000),
+        worst_ns: own.last().copied(),
+        at_tick_calls: at_tick.len() as u64,
+        at_tick_worst_ns: at_tick.last().copied(),
+        preempted_calls: findings.preempted.len() as u64,
+        preempted_worst_ns: findings.preempted.iter().copied().max_by(f64::total_cmp),
+    }
+}
+
+fn quality(
+    about: &Source,
+    findings: &Findings,
+    advertised_ns: Option<u64>,
+    tick_ns: Option<f64>,
+    missing: Option<&str>,
+) -> Quality {
+    let unit_ns = match about.unit {
+        Unit::Ticks => tick_ns,
+        Unit::Nanoseconds => Some(1.0),
+        Unit::Nothing => None,
+    };
+    let Ledger { readings, repeated, backward, backward_worst, .. } = findings.ledger;
+    let ledger = &findings.ledger;
+    let ns = |value: u64| unit_ns.map(|unit_ns| value as f64 * unit_ns);
+    let reason = match missing {
+        Some(reason) => Some(reason.to_owned()),
+        None if about.unit == Unit::Nothing => Some("tells no time".to_owned()),
+        None if readings < 2 => Some(OVER.to_owned()),
+        None if ledger.forward() == 0 => Some(format!(
+            "no step seen in {readings} readings: it steps less often than this run saw"
+        )),
+        None => None,
+    };
+    let some = |condition: bool, value: u64| (condition && readings >= 2).then_some(value);
+    Quality {
+        advertised_resolution_ns: advertised_ns,
+        readings,
+        step_min_ns: ledger.smallest().and_then(ns),
+        step_median_ns: ledger.median().and_then(ns),
+        steps: ledger
+            .commonest(8)
+            .into_iter()
+            .filter_map(|(step, count)| {
+                let step_ticks = (about.unit == Unit::Ticks).then_some(step);
+                Some(Step { step_ns: ns(step)?, step_ticks, count })
+            })
+            .collect(),
+        is_coarse: (ledger.forward() > 0).then(|| ledger.is_coarse()),
+        repeated_percent: (readings >= 2).then(|| 100.0 * repeated as f64 / (readings - 1) as f64),
+        backward: some(true, backward),
+        backward_worst_ns: some(backward > 0, backward_worst).and_then(ns),
+        causality: causality(about, findings, unit_ns, missing),
+        reason,
+    }
+}
+
+fn causality(
+    about: &Source,
+    findings: &Findings,
+    unit_ns: Option<f64>,
+    missing: Option<&str>,
+) -> Causality {
+    let without =
+        |reason: &str| Causality { reason: Some(reason.to_owned()), ..Causality::default() };
+    match (&findings.hand_over, about.scope, missing) {
+        (_, Scope::Thread, _) => {
+            without("the time of one thread: nothing to compare across threads")
+        }
+        (_, Scope::Nothing, _) => without("tells no time"),
+        (_, _, Some(reason)) => without(reason),
+        (None, ..) => without(OVER),
+        (Some(Err(reason)), ..) => without(reason),
+        (Some(Ok(seen)), ..) if seen.reads == 0 => without(OVER),
+        (Some(Ok(seen)), ..) => Causality {
+            reads: Some(seen.reads),
+            violations: Some(seen.violations),
+            violations_per_million: Some(1e6 * seen.violations as f64 / seen.reads as f64),
+            worst_ns: unit_ns.filter(|_| seen.violations > 0).map(|ns| ns * seen.worst as f64),
+            reason: None,
+        },
+    }
+}
+
+fn crowd(threads: usize, result: &Result<Vec<f64>, String>) -> Crowd {
+    match result {
+        Ok(medians) => Crowd {
+            threads,
+            median_ns: stats::median(medians),
+            max_ns: medians.iter().copied().max_by(f64::total_cmp),
+            reason: None,
+        },
+        Err(reason) => {
+            Crowd { threads, median_ns: None, max_ns: None, reason: Some(reason.clone()) }
+        }
+    }
+}
+
+fn cold(findings: &Findings) -> Option<ColdCost> {
+    let [warm, level2, last] = &findings.cold;
+    let asked = findings.cold_reason.is_some() || !warm.is_empty();
+    asked.then(|| ColdCost {
+        warm_ns: stats::median(warm),
+        after_l2_ns: stats::median(level2),
+        after_llc_ns: stats::median(last),
+        samples: last.len() as u64,
+        reason: findings.cold_reason.clone().or_else(|| last.is_empty().then(|| OVER.to_owned())),
+    })
+}

@@ -1,0 +1,126 @@
+//! The command line of Clockwise: parse, run, print, exit.
+//!
+//! The only file that prints or exits.
+
+mod args;
+mod availability;
+mod cmd;
+mod evaluate;
+mod exact;
+mod instruments;
+mod machine;
+mod measure;
+mod notes;
+mod os;
+mod progress;
+mod quality;
+mod reads;
+mod real;
+mod render;
+mod report;
+mod save;
+mod simulated;
+mod sources;
+mod stats;
+mod trial;
+mod world;
+
+use anyhow::{Result, anyhow};
+use args::{Cli, Color, Command};
+use clap::{CommandFactory, Parser};
+use cmd::Answer;
+use render::Style;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    match answer(&cli, &interrupted).and_then(|answer| print(&answer)) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            warn(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
+    match &cli.command {
+        Command::Bench(bench) => {
+            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+                // The second signal ends the tool at once; the first asks for what there is.
+                signal_hook::flag::register_conditional_default(signal, Arc::clone(interrupted))?;
+                signal_hook::flag::register(signal, Arc::clone(interrupted))?;
+            }
+            let draw = io::stderr().is_terminal();
+            cmd::bench::run(bench, style(cli.color), |counter| {
+                Box::new(progress::Progress::new(draw && counter, Arc::clone(interrupted)))
+            })
+        }
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);
+            plain(text)
+        }
+        Command::Man { command } => plain(manual(command.as_deref())?),
+    }
+}
+
+fn plain(text: Vec<u8>) -> Result<Answer> {
+    Ok(Answer { text: String::from_utf8(text)?, warnings: Vec::new(), status: 0 })
+}
+
+/// The manual page of the tool or of one of its commands.
+fn manual(command: Option<&str>) -> Result<Vec<u8>> {
+    let mut cli = Cli::command();
+    cli.build();
+    let page = match command {
+        None => cli,
+        Some(name) => cli
+            .find_subcommand(name)
+            .cloned()
+            .ok_or_else(|| anyhow!("there is no command `{name}`; see clockwise --help"))?,
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text)?;
+    Ok(text)
+}
+
+/// Colours and width as the terminal has them.
+fn style(color: Color) -> Style {
+    let terminal = console::Term::stdout();
+    let colored = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            terminal.is_term() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        }
+    };
+    let width = terminal.size_checked().map_or(100, |(_, columns)| usize::from(columns));
+    Style { colored, width: width.clamp(40, 100) }
+}
+
+/// Prints the answer; a reader that has seen enough (`| head`) is a success.
+fn print(answer: &Answer) -> Result<u8> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(answer.text.as_bytes()).and_then(|()| out.flush());
+    for warning in &answer.warnings {
+        warn(warning);
+    }
+    match written {
+        Ok(()) => Ok(answer.status),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(answer.status),
+        Err(error) => {
+            warn(&format!("the result cannot be printed: {}", machine::words(&error)));
+            Ok(1)
+        }
+    }
+}
+
+/// One line on standard error; there is nobody to tell if that is closed.
+fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "clockwise: {text}");
+}

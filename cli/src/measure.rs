@@ -1,0 +1,432 @@
+//! The measurement: which batches are run in which order, which of them count, when it ends.
+//!
+//! Rounds are interleaved: every source takes its turn in each round, in a new shuffled order, so
+//! that a disturbance of the machine falls on all of them alike and their ratios hold. A batch is
+//! about 0.1 ms: short enough that most escape the kernel's tick and a pre-emption, long enough that
+//! reading the timer does not show.
+//!
+//! Everything here is asked of a `World`; must never read a clock or print.
+
+use crate::quality::Ledger;
+use crate::reads::{HandOver, Mode};
+use crate::sources::{Scope, Unit};
+use crate::world::{Batch, Cold, Single, World};
+
+/// How long a batch should take.
+pub const BATCH_NS: f64 = 100_000.0;
+/// Wall time beyond CPU time that is not yet called stolen: a share of the batch, and an amount.
+const STOLEN_SHARE: f64 = 0.02;
+const STOLEN_NS: f64 = 1_000.0;
+/// Readings taken of a source that steps as often as it is read.
+const READINGS_MAX: u64 = 40_000;
+/// How long a source that stands still is watched for a step: three periods of a 100 Hz tick.
+const WATCH_NS: u64 = 32_000_000;
+/// Calls timed one by one, at most.
+const SINGLES_MAX: usize = 20_000;
+
+/// What to measure.
+pub struct Plan {
+    /// Time for all of it.
+    pub budget_ns: u64,
+    /// Seed of the order.
+    pub seed: u32,
+    /// The sources to report.
+    pub selected: Vec<usize>,
+    /// Further ones whose cost is needed for ratios.
+    pub references: Vec<usize>,
+    /// Numbers of threads that call at once.
+    pub threads: Vec<usize>,
+    /// Also the first call after eviction from the caches.
+    pub cold: bool,
+}
+
+/// Who watches, and may end it early.
+pub trait Watch {
+    /// A stage begins.
+    fn stage(&mut self, name: &'static str);
+    /// The share of the whole that is done.
+    fn done(&mut self, share: f64);
+    /// Whether to stop with what there is.
+    fn interrupted(&self) -> bool;
+}
+
+/// Batches of one mode of one source.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Per call, of the batches that count.
+    pub wall_ns: Vec<f64>,
+    /// Per call, of the same.
+    pub ticks: Vec<f64>,
+    /// CPU time per call, of all batches: it does not run while another thread does.
+    pub cpu_ns: Vec<f64>,
+    /// Calls in all batches.
+    pub calls: u64,
+    /// Calls in one batch.
+    pub calls_per_batch: u64,
+    /// Batches that do not count: the processor was taken away,
+    pub preempted: u64,
+    /// or another one used at the end,
+    pub migrated: u64,
+    /// or more time passed than the thread used.
+    pub stolen: u64,
+    total_ns: f64,
+}
+
+/// All that was found out about one source.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// By [`Mode`].
+    pub modes: [Samples; 3],
+    /// Calls timed one by one.
+    pub singles: Vec<Single>,
+    /// The longest calls of blocks in which the processor was taken away.
+    pub preempted: Vec<f64>,
+    /// Readings in one thread.
+    pub ledger: Ledger,
+    /// Readings handed between two threads, or why not.
+    pub hand_over: Option<Result<HandOver, String>>,
+    /// Per number of threads: nanoseconds a call of each, or why not.
+    pub together: Vec<(usize, Result<Vec<f64>, String>)>,
+    /// Warm, out of L2, out of all caches: nanoseconds; and why one is missing.
+    pub cold: [Vec<f64>; 3],
+    /// Why there is no figure after eviction.
+    pub cold_reason: Option<String>,
+}
+
+/// The whole.
+pub struct Outcome {
+    /// By source, of those asked for.
+    pub findings: Vec<Findings>,
+    /// Complete rounds of the cost.
+    pub rounds: u64,
+    /// It was ended early.
+    pub interrupted: bool,
+    /// How long it took.
+    pub elapsed_ns: u64,
+}
+
+/// Runs the plan.
+pub fn run(world: &mut dyn World, plan: &Plan, watch: &mut dyn Watch) -> Outcome {
+    let start_ns = world.elapsed_ns();
+    let sources = world.sources().len();
+    let readable = |list: &[usize]| -> Vec<usize> {
+        list.iter().copied().filter(|&source| world.available(source).is_ok()).collect()
+    };
+    let selected = readable(&plan.selected);
+    let mut costed = readable(&plan.references);
+    costed.retain(|source| !selected.contains(source));
+    costed.extend(&selected);
+    let mut run = Run {
+        world,
+        watch,
+        random: fastrand::Rng::with_seed(u64::from(plan.seed)),
+        findings: vec![Findings::default(); sources],
+        start_ns,
+        budget_ns: plan.budget_ns,
+        interrupted: false,
+    };
+    let total = 1.0 + extra_weight(plan.threads.len(), plan.cold);
+    let mut until = 0.0;
+    let mut deadline = |weight: f64| {
+        until += weight / total;
+        start_ns + (until * plan.budget_ns as f64) as u64
+    };
+
+    let rounds = run.cost(&costed, deadline(0.55));
+    run.singles(&selected, deadline(0.1));
+    run.readings(&selected, deadline(0.15));
+    run.hand_overs(&selected, deadline(0.2));
+    for &threads in &plan.threads {
+        run.together(&selected, threads, deadline(THREADS_WEIGHT));
+    }
+    if plan.cold {
+        run.cold(&selected, deadline(COLD_WEIGHT));
+    }
+    let elapsed_ns = run.world.elapsed_ns() - start_ns;
+    Outcome { findings: run.findings, rounds, interrupted: run.interrupted, elapsed_ns }
+}
+
+/// What each number of threads takes, beside 1 for the ordinary run.
+const THREADS_WEIGHT: f64 = 0.25;
+/// What the first calls after eviction take.
+const COLD_WEIGHT: f64 = 3.0;
+
+/// How much longer a run takes for what is asked beyond the ordinary, as a share of it.
+pub fn extra_weight(threads: usize, cold: bool) -> f64 {
+    THREADS_WEIGHT * threads as f64 + if cold { COLD_WEIGHT } else { 0.0 }
+}
+
+struct Run<'a> {
+    world: &'a mut dyn World,
+    watch: &'a mut dyn Watch,
+    random: fastrand::Rng,
+    findings: Vec<Findings>,
+    start_ns: u64,
+    budget_ns: u64,
+    interrupted: bool,
+}
+
+impl Run<'_> {
+    /// Whether there is time left; tells the watcher.
+    fn goes_on(&mut self, deadline_ns: u64) -> bool {
+        let now = self.world.elapsed_ns();
+        self.watch.done((now - self.start_ns) as f64 / self.budget_ns.max(1) as f64);
+        self.interrupted |= self.watch.interrupted();
+        !self.interrupted && now < deadline_ns
+    }
+
+    /// The sources in a new order.
+    fn shuffled(&mut self, sources: &[usize]) -> Vec<usize> {
+        let mut order = sources.to_vec();
+        self.random.shuffle(&mut order);
+        order
+    }
+
+    /// Rounds of batches, every source in every mode.
+    fn cost(&mut self, sources: &[usize], deadline_ns: u64) -> u64 {
+        self.watch.stage("cost");
+        let mut turns: Vec<(usize, Mode)> = Vec::new();
+        for &source in sources {
+            let waits = self.world.sources()[source].loops.as_ref().is_ok_and(|l| l.waits());
+            let modes = Mode::ALL.into_iter().filter(|&mode| waits || mode != Mode::Latency);
+            turns.extend(modes.map(|mode| (source, mode)));
+        }
+        let begin_ns = self.world.elapsed_ns();
+        let fair_ns = deadline_ns.saturating_sub(begin_ns) as f64 / turns.len().max(1) as f64;
+        let seconds: Vec<usize> =
+            sources.iter().copied().filter(|&s| self.steps_by_second(s)).collect();
+        let mut rounds = 0;
+        while !turns.is_empty() {
+            self.random.shuffle(&mut turns);
+            for &(source, mode) in &turns {
+                if !self.goes_on(deadline_ns) {
+                    return rounds;
+                }
+                let samples = &self.findings[source].modes[mode as usize];
+                // A source so dear that it would eat the others' time sits out, but not before it
+                // has a median.
+                if samples.total_ns > 3.0 * fair_ns && samples.wall_ns.len() >= 6 {
+                    continue;
+                }
+                self.batch(source, mode);
+            }
+            // A clock of whole seconds is read once a round: some round sees it step.
+            for &source in &seconds {
+                self.read_once(source);
+            }
+            rounds += 1;
+        }
+        rounds
+    }
+
+    fn steps_by_second(&self, source: usize) -> bool {
+        self.world.sources()[source].steps_by_second
+    }
+
+    fn read_once(&mut self, source: usize) {
+        let mut value = [0];
+        if self.world.values(source, &mut value) == 1 {
+            self.findings[source].ledger.add(value[0]);
+        }
+    }
+
+    fn batch(&mut self, source: usize, mode: Mode) {
+        let mut calls = self.findings[source].modes[mode as usize].calls_per_batch;
+        if calls == 0 {
+            calls = self.calls_for(source, mode);
+        }
+        let batch = self.world.batch(source, mode, calls);
+        self.findings[source].modes[mode as usize].add(&batch);
+    }
+
+    /// How many calls take about as long as a batch should.
+    fn calls_for(&mut self, source: usize, mode: Mode) -> u64 {
+        let mut calls = 1;
+        // Each step is at most tenfold: a first call may be hundreds of times dearer than the rest.
+        for _ in 0..12 {
+            // The shorter of two: one may have been interrupted.
+            let first = self.world.batch(source, mode, calls).wall_ns;
+            let wall_ns = first.min(self.world.batch(source, mode, calls).wall_ns).max(1.0);
+            let factor = BATCH_NS / wall_ns;
+            if factor < 2.0 {
+                return ((calls as f64 * factor).round() as u64).max(1);
+            }
+            calls = ((calls as f64 * factor.min(10.0)) as u64).max(calls + 1);
+        }
+        calls
+    }
+
+    /// The share of the time up to the deadline for the next of `left` sources.
+    fn share(&mut self, deadline_ns: u64, left: usize) -> u64 {
+        let now = self.world.elapsed_ns();
+        now + deadline_ns.saturating_sub(now) / left.max(1) as u64
+    }
+
+    /// Calls timed one by one, for the tail.
+    fn singles(&mut self, sources: &[usize], deadline_ns: u64) {
+        const BLOCK: usize = 256;
+        self.watch.stage("tail");
+        for (i, source) in self.shuffled(sources).into_iter().enumerate() {
+            let until = self.share(deadline_ns, sources.len() - i);
+            // A call that takes long is not timed in blocks that would outlast its turn.
+            let mut block = 1;
+            while self.findings[source].singles.len() < SINGLES_MAX && self.goes_on(until) {
+                let mut singles = self.world.singles(source, block);
+                let findings = &mut self.findings[source];
+                if singles.preempted {
+                    let longest =
+                        |(_, a): &(_, &Single), (_, b): &(_, &Single)| a.ns.total_cmp(&b.ns);
+                    if let Some((at, _)) = singles.calls.iter().enumerate().max_by(longest) {
+                        findings.preempted.push(singles.calls.swap_remove(at).ns);
+                    }
+                }
+                findings.singles.extend(singles.calls);
+                block = (block * 2).min(BLOCK);
+            }
+        }
+    }
+
+    /// Readings one after the other in this thread: steps, repeats, steps back.
+    fn readings(&mut self, sources: &[usize], deadline_ns: u64) {
+        self.watch.stage("resolution");
+        let sources: Vec<usize> = sources.iter().copied().filter(|&s| self.tells_time(s)).collect();
+        let mut values = vec![0; 512];
+        for (i, &source) in self.shuffled(&sources).iter().enumerate() {
+            if !self.goes_on(deadline_ns) {
+                return;
+            }
+            let begin = self.world.elapsed_ns();
+            let until = self.share(deadline_ns, sources.len() - i);
+            if !self.steps_by_second(source) {
+                self.findings[source].ledger.pause();
+            }
+            loop {
+                let count = self.world.values(source, &mut values);
+                let ledger = &mut self.findings[source].ledger;
+                values[..count].iter().for_each(|&value| ledger.add(value));
+                let (enough, has_steps) = (ledger.readings >= READINGS_MAX, ledger.forward() >= 3);
+                let now = self.world.elapsed_ns();
+                // A clock that stands still is watched beyond its share until it has stepped,
+                // unless it is one that steps by the second.
+                let watched = now >= begin + WATCH_NS || self.steps_by_second(source);
+                if count < values.len() || (has_steps && (enough || now >= until)) {
+                    break;
+                }
+                if !has_steps && watched && (enough || now >= until) || self.watch.interrupted() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn tells_time(&self, source: usize) -> bool {
+        self.world.sources()[source].unit != Unit::Nothing
+    }
+
+    /// Two threads hand each other readings.
+    fn hand_overs(&mut self, sources: &[usize], deadline_ns: u64) {
+        self.watch.stage("causality");
+        let shared = |&source: &usize| {
+            matches!(self.world.sources()[source].scope, Scope::Machine | Scope::Process)
+        };
+        let sources: Vec<usize> = sources.iter().copied().filter(shared).collect();
+        for (i, &source) in self.shuffled(&sources).iter().enumerate() {
+            if !self.goes_on(deadline_ns) {
+                return;
+            }
+            let ns = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
+            let result = self.world.hand_over(source, ns);
+            self.findings[source].hand_over = Some(result);
+        }
+    }
+
+    /// The cost with several threads calling at once.
+    fn together(&mut self, sources: &[usize], threads: usize, deadline_ns: u64) {
+        self.watch.stage("threads");
+        for (i, &source) in self.shuffled(sources).iter().enumerate() {
+            if !self.goes_on(deadline_ns) {
+                return;
+            }
+            let ns = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
+            let calls = self.findings[source].modes[0].calls_per_batch.max(1);
+            let batches = (ns as f64 / BATCH_NS).clamp(3.0, 50.0) as usize;
+            let result = self.world.together(source, threads, calls, batches);
+            self.findings[source].together.push((threads, result));
+        }
+    }
+
+    /// First calls after eviction, in rounds: each source once before any a second time.
+    fn cold(&mut self, sources: &[usize], deadline_ns: u64) {
+        const LEVELS: [Cold; 3] = [Cold::Warm, Cold::Level2, Cold::LastLevel];
+        const SAMPLES_MAX: usize = 15;
+        self.watch.stage("cold");
+        for _ in 0..SAMPLES_MAX {
+            for source in self.shuffled(sources) {
+                for level in LEVELS {
+                    if !self.goes_on(deadline_ns) {
+                        return;
+                    }
+                    match self.world.cold(source, level) {
+                        Ok(ns) => self.findings[source].cold[level as usize].push(ns),
+                        Err(reason) => self.findings[source].cold_reason = Some(reason),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Samples {
+    fn add(&mut self, batch: &Batch) {
+        let calls = batch.calls as f64;
+        self.calls += batch.calls;
+        self.calls_per_batch = batch.calls;
+        self.total_ns += batch.wall_ns;
+        let stolen = batch.cpu_ns.is_some_and(|cpu_ns| {
+            batch.wall_ns - cpu_ns > STOLEN_NS + STOLEN_SHARE * batch.wall_ns
+        });
+        self.cpu_ns.extend(batch.cpu_ns.map(|ns| ns / calls));
+        // Each batch is dropped for one reason, the surest first.
+        if batch.preempted {
+            self.preempted += 1;
+        } else if batch.migrated {
+            self.migrated += 1;
+        } else if stolen {
+            self.stolen += 1;
+        } else {
+            self.wall_ns.push(batch.wall_ns / calls);
+            self.ticks.extend(batch.ticks.map(|ticks| ticks / calls));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(wall_ns: f64, cpu_ns: f64) -> Batch {
+        let ticks = Some(2.0 * wall_ns);
+        Batch { calls: 10, wall_ns, ticks, cpu_ns: Some(cpu_ns), preempted: false, migrated: false }
+    }
+
+    #[test]
+    fn disturbed_batches_are_counted_once_and_do_not_count() {
+        let mut samples = Samples::default();
+        samples.add(&batch(100_000.0, 100_000.0));
+        samples.add(&batch(102_900.0, 100_000.0));
+        samples.add(&batch(104_000.0, 100_000.0));
+        samples.add(&Batch { preempted: true, migrated: true, ..batch(9e6, 1e5) });
+        samples.add(&Batch { migrated: true, ..batch(9e6, 1e5) });
+        assert_eq!(samples.wall_ns, [10_000.0, 10_290.0]);
+        assert_eq!(samples.ticks, [20_000.0, 20_580.0]);
+        assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
+        assert_eq!((samples.cpu_ns.len(), samples.calls), (5, 50));
+    }
+
+    #[test]
+    fn without_a_cpu_clock_no_batch_is_called_stolen() {
+        let mut samples = Samples::default();
+        samples.add(&Batch { cpu_ns: None, ..batch(100_000.0, 0.0) });
+        assert_eq!((samples.wall_ns.len(), samples.stolen, samples.cpu_ns.len()), (1, 0, 0));
+    }
+}

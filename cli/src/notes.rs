@@ -1,0 +1,247 @@
+//! What to know beside the figures: an enum, so that every note has one place, one text and a test.
+//!
+//! A note says what was seen and what to do. Must never repeat a figure without saying what it means.
+
+use crate::measure::Plan;
+use crate::report::{CounterRate, NoteText, Row, Settings};
+use crate::sources::Promises;
+use crate::world::World;
+
+/// Something a reader of the figures should know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// The process may not read the counter.
+    CounterForbidden(String),
+    /// CPUID is caught by a hypervisor.
+    CpuidTraps { ns: f64 },
+    /// libc costs as much as a system call although there is a vDSO, or there is none.
+    ReadsAreSystemCalls { libc_ns: f64, clocksource: String },
+    /// MONOTONIC_RAW costs much more than MONOTONIC.
+    RawIsSlow { ratio: f64 },
+    /// A sandbox denies some rows.
+    Denied { rows: usize, example: String },
+    /// Two threads cannot be compared on one processor.
+    OneProcessor,
+    /// Many batches did not count.
+    Disturbed { percent: f64 },
+    /// The budget ended before every source had its turn.
+    TooShort { rows: usize },
+    /// A signal ended the run.
+    Interrupted { rounds: u64 },
+    /// The counter is not the kernel's clocksource: across threads it promises nothing here.
+    CounterNotTrusted { clocksource: String },
+    /// The claimed frequency is not the measured one.
+    ClaimRefused { claimed_hz: u64, measured_hz: f64 },
+    /// A clock went back in one thread though it promises not to.
+    WentBack { row: String, count: u64, worst_ns: f64 },
+    /// A clock showed one thread a time before one that it had seen from another.
+    NotCausal { row: String, per_million: f64, worst_ns: f64, promised: bool },
+}
+
+impl Note {
+    /// Whether the machine breaks a promise of its own.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::WentBack { .. } | Self::NotCausal { promised: true, .. })
+    }
+
+    /// Whether something that was asked could not be told.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Interrupted { .. })
+    }
+
+    /// A stable name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CounterForbidden(_) => "counter_forbidden",
+            Self::CpuidTraps { .. } => "cpuid_traps",
+            Self::ReadsAreSystemCalls { .. } => "reads_are_system_calls",
+            Self::RawIsSlow { .. } => "raw_is_slow",
+            Self::Denied { .. } => "denied",
+            Self::OneProcessor => "one_processor",
+            Self::Disturbed { .. } => "disturbed",
+            Self::TooShort { .. } => "too_short",
+            Self::Interrupted { .. } => "interrupted",
+            Self::CounterNotTrusted { .. } => "counter_not_trusted",
+            Self::ClaimRefused { .. } => "claim_refused",
+            Self::WentBack { .. } => "went_back",
+            Self::NotCausal { .. } => "not_causal",
+        }
+    }
+
+    /// In words, with the remedy.
+    pub fn text(&self) -> String {
+        match self {
+            Self::CounterForbidden(reason) => format!("{reason}; the rest was measured"),
+            Self::CpuidTraps { ns } => format!(
+                "cpuid costs {ns:.0} ns: a hypervisor catches it; compare with the ordered counter \
+                 instead"
+            ),
+            Self::ReadsAreSystemCalls { libc_ns, clocksource } => format!(
+                "reading the time is a system call here ({libc_ns:.0} ns): clocksource {clocksource} \
+                 cannot be read by the vDSO, or there is none"
+            ),
+            Self::RawIsSlow { ratio } => format!(
+                "MONOTONIC_RAW costs {ratio:.1} times MONOTONIC: use MONOTONIC, or a newer kernel \
+                 (5.3)"
+            ),
+            Self::Denied { rows, example } => {
+                format!("{rows} rows are denied here, {example}; run outside the sandbox for them")
+            }
+            Self::OneProcessor => {
+                "causality was not tried: it needs two processors and this process \
+                                   may use one (see taskset, --cpus)"
+                    .to_owned()
+            }
+            Self::Disturbed { percent } => format!(
+                "{percent:.0} % of the batches were disturbed and do not count: the machine is busy; \
+                 trust CPU time and minima, or run again when it is idle"
+            ),
+            Self::TooShort { rows } => {
+                format!("{rows} rows have no figure: the time was too short; give more with --time")
+            }
+            Self::Interrupted { rounds } => {
+                format!("interrupted: the figures are of {rounds} complete rounds")
+            }
+            Self::CounterNotTrusted { clocksource } => format!(
+                "the kernel uses {clocksource}, not the counter: across processors the counter \
+                 promises nothing here"
+            ),
+            Self::ClaimRefused { claimed_hz, measured_hz } => format!(
+                "the processor claims {:.3} MHz for its counter and {:.3} MHz were measured: the \
+                 claim is not used",
+                *claimed_hz as f64 / 1e6,
+                measured_hz / 1e6
+            ),
+            Self::WentBack { row, count, worst_ns } => format!(
+                "{row} went back {count} times in one thread, by {worst_ns:.0} ns at most: it must \
+                 not; do not trust this machine's time, and see the kernel's log"
+            ),
+            Self::NotCausal { row, per_million, worst_ns, promised } => {
+                let verdict = if *promised {
+                    "it must not: the processors' clocks disagree; see the kernel's log"
+                } else {
+                    "it does not promise otherwise: use an ordered read across threads"
+                };
+                format!(
+                    "{row} gave {per_million:.3} readings in a million older than one already seen \
+                     in another thread, by {worst_ns:.0} ns at most; {verdict}"
+                )
+            }
+        }
+    }
+}
+
+impl From<&Note> for NoteText {
+    fn from(note: &Note) -> Self {
+        Self { name: note.name(), text: note.text(), is_fault: note.is_fault() }
+    }
+}
+
+/// Everything that a run gives reason to say.
+pub fn raise(
+    world: &dyn World,
+    plan: &Plan,
+    rows: &[Row],
+    counter: &CounterRate,
+    settings: &Settings,
+    cpuid_ns: Option<f64>,
+) -> Vec<Note> {
+    let machine = world.machine();
+    let median = |name: &str| {
+        rows.iter().find(|row| row.name == name).and_then(|row| row.throughput.median_ns)
+    };
+    let clocksource = || machine.clocksource.text();
+    let mut notes = Vec::new();
+
+    if settings.interrupted {
+        notes.push(Note::Interrupted { rounds: settings.rounds });
+    }
+    notes.extend(machine.counter.reason.clone().map(Note::CounterForbidden));
+    // An unvirtualised cpuid takes some 100 cycles; a trap to a hypervisor takes thousands.
+    notes.extend(cpuid_ns.filter(|&ns| ns > 1_000.0).map(|ns| Note::CpuidTraps { ns }));
+    if let (Some(libc_ns), Some(system_ns)) =
+        (median("libc/monotonic"), median("syscall/monotonic"))
+        && libc_ns > 0.8 * system_ns
+    {
+        notes.push(Note::ReadsAreSystemCalls { libc_ns, clocksource: clocksource() });
+    }
+    if let (Some(raw), Some(plain)) = (median("libc/monotonic_raw"), median("libc/monotonic"))
+        && raw > 3.0 * plain
+    {
+        notes.push(Note::RawIsSlow { ratio: raw / plain });
+    }
+    let denied: Vec<&Row> = rows.iter().filter(|row| is_denied(row)).collect();
+    if let Some(first) = denied.first() {
+        let reason = first.reason.as_deref().unwrap_or("without a reason");
+        let example = format!("e.g. {} {reason}", first.name);
+        notes.push(Note::Denied { rows: denied.len(), example });
+    }
+    if rows.iter().any(|row| {
+        row.quality
+            .causality
+            .reason
+            .as_deref()
+            .is_some_and(|reason| reason.contains("two processors"))
+    }) {
+        notes.push(Note::OneProcessor);
+    }
+    let disturbed_percent = disturbed_percent(rows);
+    if disturbed_percent > 20.0 {
+        notes.push(Note::Disturbed { percent: disturbed_percent });
+    }
+    let unmeasured = rows.iter().filter(|row| row.status == "no sample").count();
+    if unmeasured > 0 {
+        notes.push(Note::TooShort { rows: unmeasured });
+    }
+    let reads_counter =
+        rows.iter().any(|row| row.quality.steps.iter().any(|s| s.step_ticks.is_some()));
+    if reads_counter && !machine.counter_trusted {
+        notes.push(Note::CounterNotTrusted { clocksource: clocksource() });
+    }
+    if let (Some(claimed_hz), Some(measured_hz), Some(false)) =
+        (counter.claimed_hz, counter.frequency_hz, counter.claim_agrees)
+    {
+        notes.push(Note::ClaimRefused { claimed_hz, measured_hz });
+    }
+    for row in rows {
+        let source = plan.selected.iter().map(|&source| &world.sources()[source]);
+        let promises =
+            source.filter(|source| source.name == row.name).map(|source| source.promises);
+        let mut promises = promises.last().unwrap_or(Promises { monotonic: false, causal: false });
+        if row.via == crate::sources::Via::Counter && !machine.counter_trusted {
+            promises = Promises { monotonic: false, causal: false };
+        }
+        notes.extend(broken(row, promises));
+    }
+    notes
+}
+
+fn is_denied(row: &Row) -> bool {
+    let reason = row.reason.as_deref().unwrap_or_default();
+    row.status == "unavailable" && reason.contains("seccomp")
+}
+
+fn disturbed_percent(rows: &[Row]) -> f64 {
+    let costs = rows.iter().flat_map(|row| [&row.throughput, &row.latency, &row.serialised]);
+    let (dropped, counted) = costs.fold((0, 0), |(dropped, counted), cost| {
+        let here = cost.dropped_preempted + cost.dropped_migrated + cost.dropped_stolen;
+        (dropped + here, counted + cost.batches)
+    });
+    100.0 * dropped as f64 / (dropped + counted).max(1) as f64
+}
+
+/// What a row shows against its promises.
+fn broken(row: &Row, promises: Promises) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let back = row.quality.backward.filter(|&count| count > 0 && promises.monotonic);
+    if let (Some(count), Some(worst_ns)) = (back, row.quality.backward_worst_ns) {
+        notes.push(Note::WentBack { row: row.name.clone(), count, worst_ns });
+    }
+    let causality = &row.quality.causality;
+    let some = causality.violations_per_million.filter(|&violations| violations > 0.0);
+    if let (Some(per_million), Some(worst_ns)) = (some, causality.worst_ns) {
+        let promised = promises.causal;
+        notes.push(Note::NotCausal { row: row.name.clone(), per_million, worst_ns, promised });
+    }
+    notes
+}

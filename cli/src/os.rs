@@ -1,0 +1,300 @@
+//! libc, as the tool needs it: the clock calls that are measured, and what the operating system
+//! knows of the calling thread. The only file of the tool with unsafe code.
+//!
+//! Must never interpret: each function makes one call and hands on its result or errno. The clock
+//! calls are inlined into the measuring loops, so nothing is added to them.
+//!
+//! # Safety
+//!
+//! Calls into libc with pointers to local variables of the type that the call fills, and `fork`
+//! under the rule stated at [`in_child`].
+
+#![expect(unsafe_code, reason = "the C calls whose cost is measured have no other door")]
+#![expect(clippy::unnecessary_cast, reason = "C's types are narrower on 32-bit processors")]
+
+use clockwise_core::kernel::{ClockId, Errno};
+use clockwise_core::units::Timespec;
+use std::ffi::c_int;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr::null_mut;
+
+fn errno() -> Errno {
+    Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+fn zeroed<T: Plain>() -> T {
+    // SAFETY: `Plain` is implemented only for C structures of integers, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// C structures that consist of integers and integer arrays.
+trait Plain {}
+impl Plain for libc::rusage {}
+impl Plain for libc::tms {}
+impl Plain for libc::timex {}
+impl Plain for libc::utsname {}
+impl Plain for libc::cpu_set_t {}
+impl Plain for libc::timespec {}
+impl Plain for libc::timeval {}
+
+fn timespec(time: libc::timespec) -> Timespec {
+    Timespec { sec: time.tv_sec as i64, nsec: time.tv_nsec as i64 }
+}
+
+fn timeval(time: libc::timeval) -> Timespec {
+    Timespec { sec: time.tv_sec as i64, nsec: time.tv_usec as i64 * 1000 }
+}
+
+/// `clock_gettime(3)`.
+#[inline(always)]
+pub fn clock_gettime(clock: ClockId) -> Result<Timespec, Errno> {
+    let mut time: libc::timespec = zeroed();
+    // SAFETY: fills one timespec; any clock number is allowed.
+    let result = unsafe { libc::clock_gettime(clock.0, &raw mut time) };
+    if result == 0 { Ok(timespec(time)) } else { Err(errno()) }
+}
+
+/// `clock_getres(3)`.
+pub fn clock_getres(clock: ClockId) -> Result<Timespec, Errno> {
+    let mut time: libc::timespec = zeroed();
+    // SAFETY: fills one timespec; any clock number is allowed.
+    let result = unsafe { libc::clock_getres(clock.0, &raw mut time) };
+    if result == 0 { Ok(timespec(time)) } else { Err(errno()) }
+}
+
+/// `gettimeofday(3)` without a time zone.
+#[inline(always)]
+pub fn gettimeofday() -> Result<Timespec, Errno> {
+    let mut time: libc::timeval = zeroed();
+    // SAFETY: fills one timeval; the zone may be null.
+    let result = unsafe { libc::gettimeofday(&raw mut time, null_mut()) };
+    if result == 0 { Ok(timeval(time)) } else { Err(errno()) }
+}
+
+/// `time(3)`.
+#[inline(always)]
+pub fn time() -> i64 {
+    // SAFETY: with a null argument nothing is written.
+    let second = unsafe { libc::time(null_mut()) };
+    second as i64
+}
+
+unsafe extern "C" {
+    /// C11; not declared by the libc crate for Linux.
+    #[link_name = "timespec_get"]
+    fn c_timespec_get(time: *mut libc::timespec, base: c_int) -> c_int;
+}
+
+/// `timespec_get(TIME_UTC)` of C11.
+#[inline(always)]
+pub fn timespec_get() -> Result<Timespec, Errno> {
+    const TIME_UTC: c_int = 1;
+    let mut time: libc::timespec = zeroed();
+    // SAFETY: fills one timespec.
+    let result = unsafe { c_timespec_get(&raw mut time, TIME_UTC) };
+    if result == TIME_UTC { Ok(timespec(time)) } else { Err(errno()) }
+}
+
+/// User CPU time of the process by `getrusage(2)`.
+#[inline(always)]
+pub fn user_time() -> Result<Timespec, Errno> {
+    let mut usage: libc::rusage = zeroed();
+    // SAFETY: fills one rusage.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    if result == 0 { Ok(timeval(usage.ru_utime)) } else { Err(errno()) }
+}
+
+/// `times(2)`: clock ticks (1/`ticks_per_second`) since an arbitrary point, wrapping.
+#[inline(always)]
+pub fn times() -> i64 {
+    let mut times: libc::tms = zeroed();
+    // SAFETY: fills one tms.
+    let ticks = unsafe { libc::times(&raw mut times) };
+    ticks as i64
+}
+
+/// The unit of `times`.
+pub fn ticks_per_second() -> u64 {
+    // SAFETY: takes and gives an integer.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).ok().filter(|&ticks| ticks > 0).unwrap_or(100)
+}
+
+unsafe extern "C" {
+    /// C89; not declared by the libc crate for every Linux.
+    #[link_name = "clock"]
+    fn c_clock() -> libc::c_long;
+}
+
+/// `clock(3)`: CPU time of the process in microseconds.
+#[inline(always)]
+pub fn clock() -> i64 {
+    // SAFETY: takes nothing and gives an integer.
+    let time = unsafe { c_clock() };
+    time as i64
+}
+
+/// How often the kernel took the processor away from this thread (involuntary context switches).
+pub fn preemptions() -> Result<i64, Errno> {
+    let mut usage: libc::rusage = zeroed();
+    // SAFETY: fills one rusage.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    if result == 0 { Ok(usage.ru_nivcsw as i64) } else { Err(errno()) }
+}
+
+/// The processor that this thread runs on.
+pub fn current_cpu() -> Result<usize, Errno> {
+    // SAFETY: takes nothing and gives an integer.
+    usize::try_from(unsafe { libc::sched_getcpu() }).map_err(|_| errno())
+}
+
+/// The processors that this thread may run on, ascending.
+pub fn allowed_cpus() -> Result<Vec<usize>, Errno> {
+    let mut set: libc::cpu_set_t = zeroed();
+    // SAFETY: fills one set of the given size.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    if result != 0 {
+        return Err(errno());
+    }
+    // SAFETY: the number is below the size of the set.
+    let is_set = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(is_set).collect())
+}
+
+/// Lets this thread run on `cpus` only. Numbers beyond the kernel's set size are refused.
+pub fn pin(cpus: &[usize]) -> Result<(), Errno> {
+    let mut set: libc::cpu_set_t = zeroed();
+    for &cpu in cpus {
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the number is below the size of the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: reads one set of the given size.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// Forbids or allows this process to read the counter (`PR_SET_TSC`).
+pub fn forbid_counter() -> Result<(), Errno> {
+    // SAFETY: takes and gives integers. Later reads of the counter are SIGSEGV, as documented.
+    let result = unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// The kernel's name and release, as in `uname -sr`.
+pub fn kernel_name() -> Result<(String, String), Errno> {
+    let mut names: libc::utsname = zeroed();
+    // SAFETY: fills one utsname.
+    if unsafe { libc::uname(&raw mut names) } != 0 {
+        return Err(errno());
+    }
+    let text = |field: &[libc::c_char]| -> String {
+        field.iter().take_while(|&&c| c != 0).map(|&c| char::from(c as u8)).collect()
+    };
+    Ok((text(&names.sysname), text(&names.release)))
+}
+
+/// What the kernel says of its synchronisation to an outside clock.
+pub struct Discipline {
+    /// `TIME_OK` (0) .. `TIME_ERROR` (5).
+    pub state: i32,
+    /// `STA_*` bits.
+    pub status: i32,
+    /// Maximum error, microseconds.
+    pub max_error_us: i64,
+    /// Frequency correction, millionths of a ppm are dropped.
+    pub frequency_ppm: f64,
+    /// TAI minus UTC, seconds; 0 if nobody told the kernel.
+    pub tai_offset_s: i32,
+}
+
+/// `adjtimex(2)`, reading only.
+pub fn discipline() -> Result<Discipline, Errno> {
+    let mut timex: libc::timex = zeroed();
+    // SAFETY: with `modes` zero it only fills the structure.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    if state < 0 {
+        return Err(errno());
+    }
+    Ok(Discipline {
+        state,
+        status: timex.status,
+        max_error_us: timex.maxerror as i64,
+        frequency_ppm: timex.freq as f64 / 65_536.0,
+        tai_offset_s: timex.tai,
+    })
+}
+
+/// How a child of [`in_child`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Exited,
+    /// By this signal.
+    Killed(i32),
+}
+
+/// Runs `work` in a forked child that then ends, without running destructors or exit handlers.
+/// Gives the child's process number.
+///
+/// The caller must be the process's only thread: then the child may do whatever the parent could.
+/// That is a matter of correctness (a lock that another thread holds stays held in the child), not
+/// of memory safety.
+pub fn in_child(work: impl FnOnce()) -> Result<i32, Errno> {
+    // SAFETY: the child runs `work` and leaves by `_exit`; see above.
+    match unsafe { libc::fork() } {
+        -1 => Err(errno()),
+        0 => {
+            work();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        child => Ok(child),
+    }
+}
+
+/// Kills a child outright; it still has to be waited for.
+pub fn kill(child: i32) {
+    // SAFETY: takes integers. The number is that of a child not yet waited for, so nobody else's.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+}
+
+/// Waits for a child to end.
+pub fn wait(child: i32) -> Result<End, Errno> {
+    let mut status = 0;
+    loop {
+        // SAFETY: fills one int.
+        let result = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if result == child {
+            break;
+        }
+        if errno() != Errno(libc::EINTR) {
+            return Err(errno());
+        }
+    }
+    let signalled = libc::WIFSIGNALED(status);
+    Ok(if signalled { End::Killed(libc::WTERMSIG(status)) } else { End::Exited })
+}
+
+/// A pipe: reading end, writing end.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut ends = [0; 2];
+    // SAFETY: fills two ints.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(errno());
+    }
+    // SAFETY: fresh descriptors that nobody else owns.
+    let reading = unsafe { OwnedFd::from_raw_fd(ends[0]) };
+    // SAFETY: as above.
+    let writing = unsafe { OwnedFd::from_raw_fd(ends[1]) };
+    Ok((reading, writing))
+}
+
+/// Whether `fd` has something to read, or its other end is closed, within `timeout_ms`.
+pub fn is_readable(fd: c_int, timeout_ms: c_int) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, as the count says.
+    unsafe { libc::poll(&raw mut poll, 1, timeout_ms) > 0 }
+}

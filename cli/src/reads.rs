@@ -1,0 +1,358 @@
+//! The ways to read a clock, each as a type of its own, and the loops over them.
+//!
+//! [`Read`] is one call. [`Loops`] are the measuring loops, written once and compiled for each type,
+//! so that the call inlines into them as it does into a C loop; the rest of the tool sees them as
+//! trait objects. Must never do anything in a loop but call: no timing, no conversion, no check.
+
+use crate::os;
+use clockwise_core::counter::{self, Form, Order};
+use clockwise_core::kernel::{ClockId, Errno, System, Vdso};
+use clockwise_core::units::Timespec;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How the calls of a loop follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// As fast as the processor can overlap them.
+    Throughput,
+    /// Each call waits for the result of the last one.
+    Latency,
+    /// A fence after each call.
+    Serialised,
+}
+
+impl Mode {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Throughput, Self::Latency, Self::Serialised];
+}
+
+/// One way to read one clock.
+pub trait Read: Copy + Send + Sync + 'static {
+    /// Whether a call can be made to wait for an earlier result: through an argument, or because
+    /// the instructions themselves wait for what precedes them.
+    const WAITS: bool = true;
+
+    /// One call, its result reduced to a word. `dep` is zero; an argument is made from it.
+    fn call(self, dep: u64) -> u64;
+
+    /// One reading: nanoseconds, or ticks of the counter.
+    fn value(self) -> Result<u64, Errno>;
+}
+
+/// The loops over one source.
+pub trait Loops: Send + Sync {
+    /// Whether [`Mode::Latency`] means anything here.
+    fn waits(&self) -> bool;
+    /// `calls` calls.
+    fn batch(&self, mode: Mode, calls: u64);
+    /// One call, not inlined.
+    fn one(&self) -> u64;
+    /// One reading.
+    fn value(&self) -> Result<u64, Errno>;
+    /// Readings one after the other, until `out` is full or one fails; how many.
+    fn values(&self, out: &mut [u64]) -> usize;
+    /// Takes readings and hands them to another thread through `shared`, until told to stop.
+    fn hand_over(&self, shared: &AtomicU64, stop: &AtomicBool) -> HandOver;
+}
+
+/// What one thread saw of the readings of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandOver {
+    /// Readings taken.
+    pub reads: u64,
+    /// Readings smaller than one that the thread had already seen.
+    pub violations: u64,
+    /// By how much at most, in the source's unit.
+    pub worst: u64,
+}
+
+impl<R: Read> Loops for R {
+    fn waits(&self) -> bool {
+        R::WAITS
+    }
+
+    #[inline(never)]
+    fn batch(&self, mode: Mode, calls: u64) {
+        let read = *self;
+        let mut sum = 0u64;
+        match mode {
+            Mode::Throughput => {
+                for _ in 0..calls {
+                    sum = sum.wrapping_add(read.call(0));
+                }
+            }
+            Mode::Latency => {
+                let mut dep = 0;
+                for _ in 0..calls {
+                    let result = read.call(dep);
+                    dep = counter::zero_from(result);
+                    sum = sum.wrapping_add(result);
+                }
+            }
+            Mode::Serialised => {
+                for _ in 0..calls {
+                    sum = sum.wrapping_add(read.call(0));
+                    counter::fence();
+                }
+            }
+        }
+        black_box(sum);
+    }
+
+    #[inline(never)]
+    fn one(&self) -> u64 {
+        self.call(0)
+    }
+
+    fn value(&self) -> Result<u64, Errno> {
+        Read::value(*self)
+    }
+
+    #[inline(never)]
+    fn values(&self, out: &mut [u64]) -> usize {
+        let read = *self;
+        for (i, slot) in out.iter_mut().enumerate() {
+            match Read::value(read) {
+                Ok(value) => *slot = value,
+                Err(_) => return i,
+            }
+        }
+        out.len()
+    }
+
+    #[inline(never)]
+    fn hand_over(&self, shared: &AtomicU64, stop: &AtomicBool) -> HandOver {
+        let read = *self;
+        let mut seen = HandOver::default();
+        while !stop.load(Ordering::Relaxed) {
+            for _ in 0..64 {
+                // The other thread's reading is known before ours begins, and ours is published
+                // after it ended: acquire and release, as any program would hand it over.
+                let theirs = shared.load(Ordering::Acquire);
+                let Ok(ours) = Read::value(read) else { return seen };
+                seen.reads += 1;
+                if ours < theirs {
+                    seen.violations += 1;
+                    seen.worst = seen.worst.max(theirs - ours);
+                }
+                shared.store(ours, Ordering::Release);
+            }
+        }
+        seen
+    }
+}
+
+/// Nanoseconds since the clock's zero. All clocks of a running Linux are at or after their zero.
+#[inline(always)]
+fn nanos(time: Timespec) -> u64 {
+    (time.sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nsec as u64)
+}
+
+/// A result reduced to a word, without the multiplication of [`nanos`].
+#[inline(always)]
+fn word(result: Result<Timespec, Errno>) -> u64 {
+    match result {
+        Ok(time) => (time.sec as u64).wrapping_add(time.nsec as u64),
+        Err(errno) => errno.0 as u64,
+    }
+}
+
+#[inline(always)]
+fn shifted(clock: ClockId, dep: u64) -> ClockId {
+    ClockId(clock.0.wrapping_add(dep as i32))
+}
+
+/// Nothing: what the loop itself costs.
+#[derive(Clone, Copy)]
+pub struct Empty;
+
+impl Read for Empty {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        black_box(dep)
+    }
+
+    fn value(self) -> Result<u64, Errno> {
+        Err(Errno::NOSYS)
+    }
+}
+
+/// A load from memory that is always in the nearest cache.
+#[derive(Clone, Copy)]
+pub struct AtomicLoad(());
+
+/// Two, so that the address is computed from the index and waits for it.
+static CELLS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+impl AtomicLoad {
+    /// Stores once what the compiler cannot know: a cell never stored to would be a constant.
+    pub fn new() -> Self {
+        CELLS.iter().for_each(|cell| cell.store(black_box(0), Ordering::Relaxed));
+        Self(())
+    }
+}
+
+impl Read for AtomicLoad {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        CELLS.get(dep as usize).map_or(0, |cell| cell.load(Ordering::Relaxed))
+    }
+
+    fn value(self) -> Result<u64, Errno> {
+        Err(Errno::NOSYS)
+    }
+}
+
+/// The counter, by one of its instruction sequences.
+#[derive(Clone, Copy)]
+pub struct CounterForm<F>(pub F);
+
+impl<F: Form> Read for CounterForm<F> {
+    const WAITS: bool = F::TAKES_INPUT || !matches!(F::ORDER, Order::None);
+
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        self.0.read(dep)
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<u64, Errno> {
+        Ok(self.0.read(0))
+    }
+}
+
+/// `clock_gettime` through libc.
+#[derive(Clone, Copy)]
+pub struct LibcClock(pub ClockId);
+
+impl Read for LibcClock {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        word(os::clock_gettime(shifted(self.0, dep)))
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<u64, Errno> {
+        os::clock_gettime(self.0).map(nanos)
+    }
+}
+
+/// `clock_gettime` straight through the vDSO.
+#[derive(Clone, Copy)]
+pub struct VdsoClock(pub Vdso, pub ClockId);
+
+impl Read for VdsoClock {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        word(self.0.clock_gettime(shifted(self.1, dep)))
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<u64, Errno> {
+        self.0.clock_gettime(self.1).map(nanos)
+    }
+}
+
+/// `clock_gettime` by the real system call.
+#[derive(Clone, Copy)]
+pub struct SystemClock(pub ClockId);
+
+impl Read for SystemClock {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        word(System.clock_gettime(shifted(self.0, dep)))
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<u64, Errno> {
+        System.clock_gettime(self.0).map(nanos)
+    }
+}
+
+/// Any other call: `call` makes it and reduces its result, `value` turns it into nanoseconds.
+///
+/// The calls have no argument to make dependent. Most wait for what precedes them all the same, by a
+/// fence in the vDSO or by entering the kernel; those that do neither are not `WAITS`.
+#[derive(Clone, Copy)]
+pub struct Call<const WAITS: bool, C, V> {
+    /// Makes the call.
+    pub call: C,
+    /// Makes the call and converts.
+    pub value: V,
+}
+
+impl<const WAITS: bool, C, V> Read for Call<WAITS, C, V>
+where
+    C: Fn(u64) -> u64 + Copy + Send + Sync + 'static,
+    V: Fn() -> Result<u64, Errno> + Copy + Send + Sync + 'static,
+{
+    const WAITS: bool = WAITS;
+
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        (self.call)(dep)
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<u64, Errno> {
+        (self.value)()
+    }
+}
+
+/// A call that gives a [`Timespec`].
+pub fn timed(
+    read: impl Fn() -> Result<Timespec, Errno> + Copy + Send + Sync + 'static,
+) -> impl Read {
+    Call::<true, _, _> {
+        call: move |dep| word(read()).wrapping_add(dep),
+        value: move || read().map(nanos),
+    }
+}
+
+/// A call that gives a count of `unit_ns`.
+pub fn counted<const WAITS: bool>(
+    unit_ns: u64,
+    read: impl Fn() -> Result<i64, Errno> + Copy + Send + Sync + 'static,
+) -> impl Read {
+    Call::<WAITS, _, _> {
+        call: move |dep| read().map_or(0, |count| count as u64).wrapping_add(dep),
+        value: move || read().map(|count| (count as u64).wrapping_mul(unit_ns)),
+    }
+}
+
+/// `std::time::Instant::now()`; its value is nanoseconds since the first use here.
+#[expect(clippy::disallowed_methods, reason = "this is the call that is measured")]
+pub fn std_instant() -> impl Read {
+    // An instant cannot be turned into a number, only compared; the first one made is the zero.
+    static ZERO: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let call = |dep: u64| {
+        black_box(std::time::Instant::now());
+        dep
+    };
+    let value = || {
+        let now = std::time::Instant::now();
+        let zero = ZERO.get_or_init(|| now);
+        // Signed, so that a step back shows: `duration_since` would hide it.
+        let since = match now.checked_duration_since(*zero) {
+            Some(after) => after.as_nanos() as i64,
+            None => -(zero.duration_since(now).as_nanos() as i64),
+        };
+        Ok((1u64 << 62).wrapping_add_signed(since))
+    };
+    Call::<true, _, _> { call, value }
+}
+
+/// `std::time::SystemTime::now()`, nanoseconds since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "this is the call that is measured")]
+pub fn std_system_time() -> impl Read {
+    let call = |dep: u64| {
+        black_box(std::time::SystemTime::now());
+        dep
+    };
+    let value = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map(|since| since.as_nanos() as u64).map_err(|_| Errno::INVAL)
+    };
+    Call::<true, _, _> { call, value }
+}

@@ -1,0 +1,291 @@
+//! The result for people: the machine, what a read costs, what a clock is worth, what to know.
+
+use crate::render::Style;
+use crate::render::table::{Column, DASH, TimeUnit, digits, render};
+use crate::report::{Cost, Report, Row};
+use crate::sources::Via;
+use console::Color;
+use std::fmt::Write;
+
+/// The whole.
+pub fn text(report: &Report, style: Style) -> String {
+    let mut out = machine(report, style);
+    let measured: Vec<&Row> =
+        report.sources.iter().filter(|row| row.status == "measured").collect();
+    if !measured.is_empty() {
+        section(&mut out, style, "What a read costs", &cost(report, &measured, style));
+        section(&mut out, style, "What a clock is worth", &worth(&measured, style));
+        if measured.iter().any(|row| !row.threads.is_empty()) {
+            section(&mut out, style, "Several threads at once", &threads(&measured, style));
+        }
+        if measured.iter().any(|row| row.cold.is_some()) {
+            section(&mut out, style, "A first call", &cold(&measured, style));
+        }
+    }
+    let missing: Vec<&Row> = report.sources.iter().filter(|row| row.status != "measured").collect();
+    if !missing.is_empty() {
+        section(&mut out, style, "Not measured", &unmeasured(&missing, style));
+    }
+    if !report.notes.is_empty() {
+        let mut notes = String::new();
+        for note in &report.notes {
+            let color = if note.is_fault { Color::Red } else { Color::Yellow };
+            for (i, line) in wrapped(&note.text, style.width - 2).into_iter().enumerate() {
+                let bullet = if i == 0 { paint("!", color, style) } else { " ".to_owned() };
+                let _ = writeln!(notes, "{bullet} {line}");
+            }
+        }
+        section(&mut out, style, "Notes", &notes);
+    }
+    out
+}
+
+fn paint(text: &str, color: Color, style: Style) -> String {
+    console::Style::new().force_styling(style.colored).fg(color).apply_to(text).to_string()
+}
+
+fn section(out: &mut String, style: Style, title: &str, body: &str) {
+    let title = console::Style::new().force_styling(style.colored).bold().green().apply_to(title);
+    let _ = write!(out, "\n{title}\n{body}");
+}
+
+/// Text broken at spaces to lines of at most `width`.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn machine(report: &Report, style: Style) -> String {
+    let machine = &report.machine;
+    let available = &machine.clocksource_available;
+    let clocksource = format!("{} (available: {})", machine.clocksource.text(), available.text());
+    let frequency = match (report.counter.frequency_hz, report.counter.uncertainty_ppm) {
+        (Some(hz), Some(ppm)) => format!(
+            "{:.6} MHz measured, within {} ppm; claimed: {}",
+            hz / 1e6,
+            digits(ppm),
+            machine.frequency_claimed.text()
+        ),
+        _ => machine.counter.text(),
+    };
+    let lines = [
+        ("CPU", machine.cpu.text()),
+        ("kernel", machine.kernel.text()),
+        ("hypervisor", machine.hypervisor.text()),
+        ("clocksource", clocksource),
+        ("counter", frequency),
+        ("vDSO", machine.vdso.text()),
+        ("governor", machine.governor.text()),
+        ("processors", machine.cpus.text()),
+        ("load", machine.load.text()),
+        ("NTP", machine.ntp.text()),
+        ("seccomp", machine.seccomp.text()),
+    ];
+    let mut out = String::new();
+    for (name, value) in lines {
+        let name = paint(&format!("{name:12}"), Color::Cyan, style);
+        let mut rest = wrapped(&value, style.width.saturating_sub(12)).into_iter();
+        let _ = writeln!(out, "{name}{}", rest.next().unwrap_or_default());
+        rest.for_each(|line| out.push_str(&format!("{:12}{line}\n", "")));
+    }
+    out
+}
+
+/// Yellow for reads that enter the kernel, grey for those that tell no time.
+fn marks(rows: &[&Row]) -> Vec<Option<Color>> {
+    let color = |row: &&Row| match row.via {
+        Via::Syscall => Some(Color::Yellow),
+        Via::Base => Some(Color::Color256(8)),
+        _ => None,
+    };
+    rows.iter().map(color).collect()
+}
+
+fn names(rows: &[&Row]) -> Column {
+    Column::words("source", rows.iter().map(|row| row.name.clone()))
+}
+
+fn cost(report: &Report, rows: &[&Row], style: Style) -> String {
+    let of = |get: fn(&Cost) -> Option<f64>| rows.iter().map(move |row| get(&row.throughput));
+    let unit = TimeUnit::of(of(|cost| cost.median_ns));
+    let percent = |cost: &Cost| {
+        let (low, high) = (cost.median_low_ns?, cost.median_high_ns?);
+        cost.median_ns.filter(|&ns| ns > 0.0).map(|ns| 50.0 * (high - low) / ns)
+    };
+    let dropped = |row: &&Row| {
+        let all = [&row.throughput, &row.latency, &row.serialised];
+        let (dropped, counted) = all.iter().fold((0, 0), |(dropped, counted), cost| {
+            let here = cost.dropped_preempted + cost.dropped_migrated + cost.dropped_stolen;
+            (dropped + here, counted + cost.batches)
+        });
+        format!("{:.0}", 100.0 * dropped as f64 / (dropped + counted).max(1) as f64)
+    };
+    let mut columns = vec![
+        names(rows),
+        Column::times("min", 0, unit, of(|cost| cost.min_ns)),
+        Column::times("median", 0, unit, of(|cost| cost.median_ns)),
+        Column::right(
+            "+-%",
+            5,
+            rows.iter().map(|row| {
+                percent(&row.throughput).map_or(DASH.into(), |percent| format!("{percent:.1}"))
+            }),
+        ),
+        Column::times("p99", 2, unit, of(|cost| cost.p99_ns)),
+        Column::times("cpu", 7, unit, of(|cost| cost.cpu_median_ns)),
+        Column::figures("ticks", 4, of(|cost| cost.median_ticks)),
+        Column::figures("x bare", 3, of(|cost| cost.ratio_bare_counter)),
+        Column::figures("x cpuid", 8, of(|cost| cost.ratio_cpuid_rdtsc)),
+        Column::times("wait", 1, unit, rows.iter().map(|row| row.latency.median_ns)),
+        Column::times("fence", 1, unit, rows.iter().map(|row| row.serialised.median_ns)),
+        Column::right("lost%", 6, rows.iter().map(dropped)),
+    ];
+    if report.settings.rate_hz.is_some() {
+        columns.push(Column::figures("share%", 0, rows.iter().map(|row| row.share_percent)));
+    }
+    let mut out = render(columns, &marks(rows), style);
+    let words = "min, median, p99: of batches of calls that may overlap; +-%: 95 % interval of the median; \
+                 cpu: median CPU time; wait: each call waits for the last; fence: a fence after each; \
+                 x bare, x cpuid: against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
+    legend(&mut out, words, style);
+    if let Some(rate_hz) = report.settings.rate_hz {
+        let words = format!("share: of one processor, at {} reads a second.", digits(rate_hz));
+        legend(&mut out, &words, style);
+    }
+    out
+}
+
+fn legend(out: &mut String, words: &str, style: Style) {
+    for line in wrapped(words, style.width) {
+        let _ = writeln!(out, "{}", paint(&line, Color::Color256(8), style));
+    }
+}
+
+fn worth(rows: &[&Row], style: Style) -> String {
+    // One row of the table is one clock in one way, those included that tell no time: they have
+    // a tail too.
+    let us = TimeUnit { name: "us", ns: 1e3 };
+    let ns = TimeUnit { name: "ns", ns: 1.0 };
+    let step = |row: &&Row| match (row.quality.step_median_ns, row.quality.is_coarse) {
+        (Some(step_ns), Some(true)) => digits(step_ns / us.ns),
+        // The clock moved between any two readings: its own step is this or less.
+        (Some(step_ns), _) => format!("<{}", digits(step_ns / us.ns)),
+        (None, _) if row.quality.readings > 0 => "not seen".to_owned(),
+        (None, _) => DASH.to_owned(),
+    };
+    let back = |row: &&Row| row.quality.backward.map_or(DASH.to_owned(), |back| back.to_string());
+    let of = |get: fn(&Row) -> Option<f64>| rows.iter().map(move |row| get(row));
+    let columns = vec![
+        names(rows),
+        Column::times(
+            "getres",
+            5,
+            us,
+            of(|row| {
+                row.quality.advertised_resolution_ns.map(|resolution_ns| resolution_ns as f64)
+            }),
+        ),
+        Column::right("step us", 0, rows.iter().map(step)),
+        Column::figures("same%", 6, of(|row| row.quality.repeated_percent)),
+        Column::right("back", 1, rows.iter().map(back)),
+        Column::figures("acausal", 0, of(|row| row.quality.causality.violations_per_million)),
+        Column::times("by", 1, ns, of(|row| row.quality.causality.worst_ns)),
+        Column::times("p99", 4, ns, of(|row| row.tail.p99_ns)),
+        Column::times("p99.9", 2, ns, of(|row| row.tail.p999_ns)),
+        Column::times("worst", 1, ns, of(|row| row.tail.worst_ns)),
+        Column::times("tick", 3, ns, of(|row| row.tail.at_tick_worst_ns)),
+        Column::times("taken", 7, ns, of(|row| row.tail.preempted_worst_ns)),
+    ];
+    let color = |row: &&Row| match (row.quality.backward, row.quality.causality.violations) {
+        (None | Some(0), None | Some(0)) => None,
+        _ => Some(Color::Red),
+    };
+    let mut out = render(columns, &rows.iter().map(color).collect::<Vec<_>>(), style);
+    let words = "getres: the advertised resolution; step: seen between readings that differ, < where it \
+                 is the reader's pace and not the clock's; same: readings equal to the one before; back: \
+                 steps back in one thread; acausal, by: readings in a million older than one that another \
+                 thread had handed over, and by how much at most; p99 to worst: of calls timed one by one, \
+                 apart from the worst at the kernel's tick and the worst with the processor taken away.";
+    legend(&mut out, words, style);
+    out
+}
+
+fn threads(rows: &[&Row], style: Style) -> String {
+    let counts: Vec<usize> = rows
+        .iter()
+        .map(|row| &row.threads)
+        .max_by_key(|t| t.len())
+        .map_or(Vec::new(), |threads| threads.iter().map(|crowd| crowd.threads).collect());
+    let unit = TimeUnit::of(rows.iter().map(|row| row.throughput.median_ns));
+    let mut columns = vec![names(rows)];
+    for (i, count) in counts.iter().enumerate() {
+        let crowd = move |row: &&Row| row.threads.get(i).and_then(|crowd| crowd.median_ns);
+        let worst = move |row: &&Row| row.threads.get(i).and_then(|crowd| crowd.max_ns);
+        columns.push(Column::times(&format!("{count}:"), 0, unit, rows.iter().map(crowd)));
+        columns.push(Column::times("slowest", 1, unit, rows.iter().map(worst)));
+    }
+    let mut out = render(columns, &marks(rows), style);
+    let mut reasons =
+        rows.iter().flat_map(|row| row.threads.iter().filter_map(|t| t.reason.as_deref()));
+    let words = reasons.next_back().unwrap_or(
+        "N: with N threads calling at once, a call's median; slowest: that of the slowest thread.",
+    );
+    legend(&mut out, words, style);
+    out
+}
+
+fn cold(rows: &[&Row], style: Style) -> String {
+    let of = |get: fn(&crate::report::ColdCost) -> Option<f64>| {
+        rows.iter().map(move |row| row.cold.as_ref().and_then(get))
+    };
+    let unit = TimeUnit::of(of(|cold| cold.after_l2_ns));
+    let samples =
+        |row: &&Row| row.cold.as_ref().map_or(DASH.to_owned(), |cold| cold.samples.to_string());
+    let columns = vec![
+        names(rows),
+        Column::times("warm", 0, unit, of(|cold| cold.warm_ns)),
+        Column::times("after L2", 0, unit, of(|cold| cold.after_l2_ns)),
+        Column::times("after LLC", 0, unit, of(|cold| cold.after_llc_ns)),
+        Column::right("samples", 1, rows.iter().map(samples)),
+    ];
+    let mut out = render(columns, &marks(rows), style);
+    let mut reasons = rows.iter().filter_map(|row| row.cold.as_ref()?.reason.as_deref());
+    let words = reasons.next_back().unwrap_or(
+        "Medians of one call after the core's caches, and after all caches, were overwritten.",
+    );
+    legend(&mut out, words, style);
+    out
+}
+
+/// The rows without a figure, by reason.
+fn unmeasured(rows: &[&Row], style: Style) -> String {
+    let mut groups: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let errno = row.errno_name.as_deref().unwrap_or(DASH);
+        let reason = row.reason.as_deref().unwrap_or("not known");
+        match groups.iter_mut().find(|(e, r, _)| (*e, *r) == (errno, reason)) {
+            Some((.., names)) => names.push(&row.name),
+            None => groups.push((errno, reason, vec![&row.name])),
+        }
+    }
+    let mut out = String::new();
+    for (errno, reason, names) in groups {
+        let mut reason = wrapped(reason, style.width - 8).into_iter();
+        let first = reason.next().unwrap_or_default();
+        let _ = writeln!(out, "{}{first}", paint(&format!("{errno:8}"), Color::Yellow, style));
+        reason.for_each(|line| out.push_str(&format!("{:8}{line}\n", "")));
+        for line in wrapped(&names.join(" "), style.width - 8) {
+            let _ = writeln!(out, "{:8}{}", "", paint(&line, Color::Color256(8), style));
+        }
+    }
+    out
+}

@@ -1,0 +1,101 @@
+//! The door between measuring and the machine: what `measure.rs` asks of it.
+//!
+//! Two worlds implement it: `real.rs`, and `simulated.rs`, which computes every answer from a seed
+//! so that the whole tool can be tested to the last character. Everything that decides, counts or
+//! prints is on this side of the door. Must never hold policy: a world answers, it does not choose.
+
+use crate::machine::Machine;
+use crate::reads::{HandOver, Mode};
+use crate::sources::Source;
+
+/// A batch of calls and what happened to the thread meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// How many calls.
+    pub calls: u64,
+    /// Elapsed time.
+    pub wall_ns: f64,
+    /// Elapsed ticks of the counter, if it can be read.
+    pub ticks: Option<f64>,
+    /// CPU time of the thread, if it can be read.
+    pub cpu_ns: Option<f64>,
+    /// The kernel took the processor away meanwhile.
+    pub preempted: bool,
+    /// The thread ended on another processor than it began on.
+    pub migrated: bool,
+}
+
+/// Calls timed one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Singles {
+    /// What each took, with the cost of timing it taken off.
+    pub calls: Vec<Single>,
+    /// The kernel took the processor away meanwhile: the longest of them is not the source's.
+    pub preempted: bool,
+}
+
+/// One call timed alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Single {
+    /// How long it took.
+    pub ns: f64,
+    /// The kernel's tick fell into it.
+    pub at_tick: bool,
+}
+
+/// How far out of the caches a source is driven before a first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cold {
+    /// Everything in place.
+    Warm,
+    /// Out of the core's own caches (L2).
+    Level2,
+    /// Out of all caches.
+    LastLevel,
+}
+
+/// Why a source cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The error number and its name, where the kernel gave one.
+    pub errno: Option<(i32, String)>,
+    /// In words.
+    pub reason: String,
+}
+
+/// A machine to measure.
+pub trait World {
+    /// The table, in its own order.
+    fn sources(&self) -> &[Source];
+    /// Whether a source can be read here.
+    fn available(&self, source: usize) -> Result<(), &Unavailable>;
+    /// What machine this is.
+    fn machine(&self) -> &Machine;
+    /// Time since the world began, for budgets and progress.
+    fn elapsed_ns(&mut self) -> u64;
+    /// Runs one batch.
+    fn batch(&mut self, source: usize, mode: Mode, calls: u64) -> Batch;
+    /// Runs exactly `calls` calls, at least one, and gives the value of the last of them.
+    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<u64>);
+    /// Times `count` calls one by one.
+    fn singles(&mut self, source: usize, count: usize) -> Singles;
+    /// Reads the source until `out` is full; how many readings there are.
+    fn values(&mut self, source: usize, out: &mut [u64]) -> usize;
+    /// The resolution that the kernel advertises for the source's clock.
+    fn advertised_ns(&self, source: usize) -> Option<u64>;
+    /// Two threads hand readings to each other for `ns`; or why that cannot be done.
+    fn hand_over(&mut self, source: usize, ns: u64) -> Result<HandOver, String>;
+    /// `threads` threads run `batches` batches of `calls` calls at once: the median nanoseconds a
+    /// call of each.
+    fn together(
+        &mut self,
+        source: usize,
+        threads: usize,
+        calls: u64,
+        batches: usize,
+    ) -> Result<Vec<f64>, String>;
+    /// A first call after eviction; or why that cannot be done.
+    fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String>;
+    /// Ticks per second, measured since the world began, and the uncertainty in ppm.
+    fn frequency(&mut self) -> Option<(f64, f64)>;
+}

@@ -1,0 +1,51 @@
+//! What each processor owes the rest of the crate; picks the file that pays it.
+//!
+//! Every file below provides the same names:
+//!
+//! * `ticks_ordered()`, `ticks_unordered()`: read the counter ([`HAS_COUNTER`] says whether there is
+//!   one);
+//! * `fence()`: nothing before it is still running and nothing after it has begun;
+//! * `zero_from(value)`: a zero that the processor cannot know before it knows `value`;
+//! * `visit_forms(visitor)`: every way to read the counter, for measuring them against each other;
+//! * `facts()`: what the processor says of itself;
+//! * `syscall(number, arguments)` and its numbers ([`NR`]); [`VDSO`]: the names of the vDSO's
+//!   functions. Both are `None` where this crate knows no way to make a system call.
+//!
+//! This is the only module that may contain `cfg(target_arch)`. It must never read a clock.
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
+#[path = "x86_64.rs"]
+mod this;
+#[cfg(all(target_arch = "aarch64", target_os = "linux", target_endian = "little"))]
+#[path = "aarch64.rs"]
+mod this;
+#[cfg(not(any(
+    all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"),
+    all(target_arch = "aarch64", target_os = "linux", target_endian = "little")
+)))]
+#[path = "none.rs"]
+mod this;
+
+pub(crate) use this::*;
+
+/// System call numbers; `None` where the processor's table has no such call.
+pub(crate) struct Numbers {
+    pub(crate) clock_gettime: usize,
+    pub(crate) clock_getres: usize,
+    pub(crate) gettimeofday: usize,
+    pub(crate) time: Option<usize>,
+    pub(crate) openat: usize,
+    pub(crate) read: usize,
+    pub(crate) close: usize,
+    pub(crate) prctl: usize,
+    pub(crate) mincore: usize,
+}
+
+/// The names of the vDSO's functions and the symbol version they carry.
+pub(crate) struct VdsoNames {
+    pub(crate) version: &'static [u8],
+    pub(crate) clock_gettime: &'static [u8],
+    pub(crate) clock_getres: &'static [u8],
+    pub(crate) gettimeofday: &'static [u8],
+    pub(crate) time: &'static [u8],
+}

@@ -1,0 +1,145 @@
+//! The first door: the processor's counter.
+//!
+//! [`Counter`] is all that the code above knows of hardware; [`Hardware`] is the real one. The
+//! [`Form`]s are the different instruction sequences that read it, for those who measure them.
+//! Sits on `arch/`, and on `kernel` for one question: whether this process may read the counter.
+//!
+//! Must never read the counter before it is known to be allowed: a forbidden read kills the process.
+
+use crate::arch;
+use crate::kernel;
+pub use crate::processor::{CpuFacts, Form, FormVisitor, Order};
+use crate::units::Ticks;
+use core::fmt;
+
+/// A counter that all threads of the process can read.
+///
+/// Across threads an ordered reading is never smaller than one whose value was seen before it,
+/// *if* the machine's cores are synchronised; an unordered reading promises nothing. Whether the
+/// counter stops in suspend, and what a migration to another host does to it, is up to the machine.
+pub trait Counter {
+    /// An ordered reading: it happens after everything before it in program order.
+    fn ticks(&self) -> Ticks;
+    /// An unordered reading: cheaper, and possibly a hundred nanoseconds early.
+    fn ticks_unordered(&self) -> Ticks;
+}
+
+/// The processor's own counter: the TSC on x86-64, `CNTVCT_EL0` on aarch64.
+///
+/// ```
+/// use clockwise_core::counter::{Counter, Hardware};
+/// if let Ok(counter) = Hardware::find() {
+///     let earlier = counter.ticks();
+///     let later = counter.ticks();
+///     assert!(later.since(earlier).is_some());
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware(());
+
+/// Why there is no counter to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCounter {
+    /// The processor has none that this crate knows.
+    NotThisProcessor,
+    /// The process may not read it: `PR_SET_TSC` says `PR_TSC_SIGSEGV`.
+    Forbidden,
+}
+
+impl fmt::Display for NoCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotThisProcessor => "this processor has no counter that Clockwise can read",
+            Self::Forbidden => {
+                "the counter is forbidden in this process (PR_SET_TSC is PR_TSC_SIGSEGV): \
+                 whoever started it must allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE)"
+            }
+        })
+    }
+}
+
+impl core::error::Error for NoCounter {}
+
+impl Hardware {
+    /// The processor's counter, if there is one and this process may read it now.
+    ///
+    /// # Errors
+    /// [`NoCounter`]. The permission can be taken away later by `prctl(PR_SET_TSC)` in any thread
+    /// for that thread; then a read is SIGSEGV.
+    pub fn find() -> Result<Self, NoCounter> {
+        if !arch::HAS_COUNTER {
+            return Err(NoCounter::NotThisProcessor);
+        }
+        if kernel::counter_forbidden() { Err(NoCounter::Forbidden) } else { Ok(Self(())) }
+    }
+}
+
+impl Counter for Hardware {
+    #[inline(always)]
+    fn ticks(&self) -> Ticks {
+        Ticks(arch::ticks_ordered())
+    }
+
+    #[inline(always)]
+    fn ticks_unordered(&self) -> Ticks {
+        Ticks(arch::ticks_unordered())
+    }
+}
+
+/// Shows every form of this processor to `visitor`, from the barest on.
+pub fn visit_forms(visitor: &mut impl FormVisitor) {
+    arch::visit_forms(visitor);
+}
+
+/// A fence: everything before it has completed, and nothing after it has begun.
+#[inline(always)]
+pub fn fence() {
+    arch::fence();
+}
+
+/// Zero, but known to the processor only once `value` is: makes one computation wait for another.
+#[inline(always)]
+#[must_use]
+pub fn zero_from(value: u64) -> u64 {
+    arch::zero_from(value)
+}
+
+impl CpuFacts {
+    /// Asks the processor. On x86-64 this executes CPUID about ten times, and in a guest each one
+    /// is a trap to the hypervisor (5-12 us, sometimes far more): ask once.
+    #[must_use]
+    pub fn ask() -> Self {
+        arch::facts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zero_that_depends_on_a_value_is_zero() {
+        for value in [0, 1, u64::MAX, 1 << 63] {
+            assert_eq!(zero_from(value), 0);
+        }
+    }
+
+    #[test]
+    fn every_form_of_the_counter_advances() {
+        struct Check;
+        impl FormVisitor for Check {
+            fn form<F: Form>(&mut self, form: F) {
+                if F::available().is_err() || F::NAME == "cpuid" {
+                    return;
+                }
+                let earlier = Ticks(form.read(0));
+                fence();
+                let later = Ticks(form.read(0));
+                assert!(later.since(earlier).is_some(), "{}: {earlier:?} {later:?}", F::NAME);
+            }
+        }
+        if Hardware::find().is_ok() {
+            visit_forms(&mut Check);
+        }
+    }
+}
