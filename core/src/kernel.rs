@@ -23,6 +23,7 @@ use crate::arch;
 use crate::elf::{self, ElfError, Image};
 use crate::units::Timespec;
 use core::fmt;
+use core::mem::MaybeUninit;
 
 /// An error number of the kernel, positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -416,10 +417,12 @@ impl Vdso {
 #[inline(always)]
 fn ask(function: Option<Gettime>, clock: ClockId) -> Result<Timespec, Errno> {
     let function = function.ok_or(Errno::NOSYS)?;
-    let mut time = Timespec::default();
+    let mut time = MaybeUninit::uninit();
     // SAFETY: it fills one timespec; any clock number is allowed.
-    let result = unsafe { function(clock.0, &raw mut time) };
-    checked(result as isize).map(|_| time)
+    let result = unsafe { function(clock.0, time.as_mut_ptr()) };
+    checked(result as isize)?;
+    // SAFETY: it did not fail, so it has filled the timespec.
+    Ok(unsafe { time.assume_init() })
 }
 
 /// The address of the vDSO from the auxiliary vector: asked of the kernel where it can be (Linux
