@@ -19,7 +19,7 @@ const STOLEN_SHARE: f64 = 0.02;
 const STOLEN_NS: f64 = 1_000.0;
 /// Readings taken of a source that steps as often as it is read.
 const READINGS_MAX: u64 = 40_000;
-/// How long a source that stands still is watched for a step: three periods of a 100 Hz tick.
+/// How long sources that stand still are watched for a step: three periods of a 100 Hz tick.
 const WATCH_NS: u64 = 32_000_000;
 /// Calls timed one by one, at most.
 const SINGLES_MAX: usize = 20_000;
@@ -212,7 +212,7 @@ impl Run<'_> {
             }
             // A clock of whole seconds is read once a round: some round sees it step.
             for &source in &seconds {
-                self.read_once(source);
+                self.read(source, &mut [0]);
             }
             rounds += 1;
         }
@@ -221,13 +221,6 @@ impl Run<'_> {
 
     fn steps_by_second(&self, source: usize) -> bool {
         self.world.sources()[source].steps_by_second
-    }
-
-    fn read_once(&mut self, source: usize) {
-        let mut value = [0];
-        if self.world.values(source, &mut value) == 1 {
-            self.findings[source].ledger.add(value[0]);
-        }
     }
 
     fn batch(&mut self, source: usize, mode: Mode) {
@@ -286,37 +279,44 @@ impl Run<'_> {
         }
     }
 
-    /// Readings one after the other in this thread: steps, repeats, steps back.
+    /// Readings one after the other in this thread: steps, repeats, steps back. Sources that stood
+    /// still are then watched together, until each has stepped or three slow ticks are over.
     fn readings(&mut self, sources: &[usize], deadline_ns: u64) {
         self.watch.stage("resolution");
         let sources: Vec<usize> = sources.iter().copied().filter(|&s| self.tells_time(s)).collect();
         let mut values = vec![0; 512];
-        for (i, &source) in self.shuffled(&sources).iter().enumerate() {
-            if !self.goes_on(deadline_ns) {
-                return;
-            }
-            let begin = self.world.elapsed_ns();
-            let until = self.share(deadline_ns, sources.len() - i);
+        let together_ns = deadline_ns.saturating_sub(self.world.elapsed_ns()).min(2 * WATCH_NS) / 2;
+        let alone = deadline_ns.saturating_sub(together_ns);
+        for (i, source) in self.shuffled(&sources).into_iter().enumerate() {
+            let until = self.share(alone, sources.len() - i);
             if !self.steps_by_second(source) {
                 self.findings[source].ledger.pause();
             }
-            loop {
-                let count = self.world.values(source, &mut values);
-                let ledger = &mut self.findings[source].ledger;
-                values[..count].iter().for_each(|&value| ledger.add(value));
-                let (enough, has_steps) = (ledger.readings >= READINGS_MAX, ledger.forward() >= 3);
-                let now = self.world.elapsed_ns();
-                // A clock that stands still is watched beyond its share until it has stepped,
-                // unless it is one that steps by the second.
-                let watched = now >= begin + WATCH_NS || self.steps_by_second(source);
-                if count < values.len() || (has_steps && (enough || now >= until)) {
-                    break;
-                }
-                if !has_steps && watched && (enough || now >= until) || self.watch.interrupted() {
+            while self.goes_on(until) && self.findings[source].ledger.readings < READINGS_MAX {
+                if self.read(source, &mut values) == 0 {
                     break;
                 }
             }
         }
+        let mut standing: Vec<usize> =
+            sources.into_iter().filter(|&source| !self.steps_by_second(source)).collect();
+        let until = self.world.elapsed_ns() + WATCH_NS;
+        loop {
+            standing.retain(|&source| self.findings[source].ledger.forward() < 3);
+            if standing.is_empty() || !self.goes_on(until) {
+                return;
+            }
+            // Few readings at a time: all must come round many times within a tick.
+            standing.retain(|&source| self.read(source, &mut values[..16]) > 0);
+        }
+    }
+
+    /// Reads a source until `values` is full and enters that in its ledger; how many readings.
+    fn read(&mut self, source: usize, values: &mut [u64]) -> usize {
+        let count = self.world.values(source, values);
+        let ledger = &mut self.findings[source].ledger;
+        values[..count].iter().for_each(|&value| ledger.add(value));
+        count
     }
 
     fn tells_time(&self, source: usize) -> bool {

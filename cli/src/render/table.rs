@@ -35,8 +35,17 @@ impl Column {
         unit: TimeUnit,
         ns: impl IntoIterator<Item = Option<f64>>,
     ) -> Self {
-        let head = format!("{head} {}", unit.name);
-        Self::figures(&head, drop, ns.into_iter().map(|ns| ns.map(|ns| ns / unit.ns)))
+        Self::times_bare(&format!("{head} {}", unit.name), drop, unit, ns)
+    }
+
+    /// The same, where the unit stands in the title of the table.
+    pub fn times_bare(
+        head: &str,
+        drop: u8,
+        unit: TimeUnit,
+        ns: impl IntoIterator<Item = Option<f64>>,
+    ) -> Self {
+        Self::figures(head, drop, ns.into_iter().map(|ns| ns.map(|ns| ns / unit.ns)))
     }
 }
 

@@ -13,7 +13,9 @@ pub fn text(report: &Report, style: Style) -> String {
     let measured: Vec<&Row> =
         report.sources.iter().filter(|row| row.status == "measured").collect();
     if !measured.is_empty() {
-        section(&mut out, style, "What a read costs", &cost(report, &measured, style));
+        let unit = TimeUnit::of(measured.iter().map(|row| row.throughput.median_ns));
+        let title = format!("What a read costs, {}", unit.name);
+        section(&mut out, style, &title, &cost(report, &measured, unit, style));
         section(&mut out, style, "What a clock is worth", &worth(&measured, style));
         if measured.iter().any(|row| !row.threads.is_empty()) {
             section(&mut out, style, "Several threads at once", &threads(&measured, style));
@@ -38,6 +40,27 @@ pub fn text(report: &Report, style: Style) -> String {
         section(&mut out, style, "Notes", &notes);
     }
     out
+}
+
+/// The figures that most readers came for, in a sentence.
+fn in_short(report: &Report) -> Option<String> {
+    let median = |name: &str| {
+        let row = report.sources.iter().find(|row| row.name == name)?;
+        row.throughput.median_ns.map(digits)
+    };
+    let (libc, system) = (median("libc/monotonic")?, median("syscall/monotonic")?);
+    let mut text = format!(
+        "the kernel's time costs {libc} ns through libc and {system} ns by system call; as of the last \
+         tick {} ns",
+        median("libc/monotonic_coarse")?
+    );
+    let ordered = median("counter/lfence;rdtsc").or_else(|| median("counter/isb;cntvct;isb"));
+    if let (Some(bare), Some(ordered)) =
+        (median("counter/rdtsc").or_else(|| median("counter/cntvct")), ordered)
+    {
+        let _ = write!(text, "; the counter {bare} ns, or {ordered} ns if threads are to agree");
+    }
+    Some(text)
 }
 
 fn paint(text: &str, color: Color, style: Style) -> String {
@@ -90,8 +113,9 @@ fn machine(report: &Report, style: Style) -> String {
         ("NTP", machine.ntp.text()),
         ("seccomp", machine.seccomp.text()),
     ];
+    let short = in_short(report).map(|text| ("in short", text));
     let mut out = String::new();
-    for (name, value) in lines {
+    for (name, value) in lines.into_iter().chain(short) {
         let name = paint(&format!("{name:12}"), Color::Cyan, style);
         let mut rest = wrapped(&value, style.width.saturating_sub(12)).into_iter();
         let _ = writeln!(out, "{name}{}", rest.next().unwrap_or_default());
@@ -114,9 +138,8 @@ fn names(rows: &[&Row]) -> Column {
     Column::words("source", rows.iter().map(|row| row.name.clone()))
 }
 
-fn cost(report: &Report, rows: &[&Row], style: Style) -> String {
+fn cost(report: &Report, rows: &[&Row], unit: TimeUnit, style: Style) -> String {
     let of = |get: fn(&Cost) -> Option<f64>| rows.iter().map(move |row| get(&row.throughput));
-    let unit = TimeUnit::of(of(|cost| cost.median_ns));
     let percent = |cost: &Cost| {
         let (low, high) = (cost.median_low_ns?, cost.median_high_ns?);
         cost.median_ns.filter(|&ns| ns > 0.0).map(|ns| 50.0 * (high - low) / ns)
@@ -131,29 +154,29 @@ fn cost(report: &Report, rows: &[&Row], style: Style) -> String {
     };
     let mut columns = vec![
         names(rows),
-        Column::times("min", 0, unit, of(|cost| cost.min_ns)),
-        Column::times("median", 0, unit, of(|cost| cost.median_ns)),
+        Column::times_bare("min", 0, unit, of(|cost| cost.min_ns)),
+        Column::times_bare("median", 0, unit, of(|cost| cost.median_ns)),
         Column::right(
-            "+-%",
+            "±%",
             5,
             rows.iter().map(|row| {
                 percent(&row.throughput).map_or(DASH.into(), |percent| format!("{percent:.1}"))
             }),
         ),
-        Column::times("p99", 2, unit, of(|cost| cost.p99_ns)),
-        Column::times("cpu", 7, unit, of(|cost| cost.cpu_median_ns)),
+        Column::times_bare("p99", 2, unit, of(|cost| cost.p99_ns)),
+        Column::times_bare("cpu", 7, unit, of(|cost| cost.cpu_median_ns)),
         Column::figures("ticks", 4, of(|cost| cost.median_ticks)),
         Column::figures("x bare", 3, of(|cost| cost.ratio_bare_counter)),
         Column::figures("x cpuid", 8, of(|cost| cost.ratio_cpuid_rdtsc)),
-        Column::times("wait", 1, unit, rows.iter().map(|row| row.latency.median_ns)),
-        Column::times("fence", 1, unit, rows.iter().map(|row| row.serialised.median_ns)),
+        Column::times_bare("wait", 1, unit, rows.iter().map(|row| row.latency.median_ns)),
+        Column::times_bare("fence", 1, unit, rows.iter().map(|row| row.serialised.median_ns)),
         Column::right("lost%", 6, rows.iter().map(dropped)),
     ];
     if report.settings.rate_hz.is_some() {
         columns.push(Column::figures("share%", 0, rows.iter().map(|row| row.share_percent)));
     }
     let mut out = render(columns, &marks(rows), style);
-    let words = "min, median, p99: of batches of calls that may overlap; +-%: 95 % interval of the median; \
+    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median; \
                  cpu: median CPU time; wait: each call waits for the last; fence: a fence after each; \
                  x bare, x cpuid: against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
     legend(&mut out, words, style);
@@ -260,7 +283,8 @@ fn cold(rows: &[&Row], style: Style) -> String {
     let mut out = render(columns, &marks(rows), style);
     let mut reasons = rows.iter().filter_map(|row| row.cold.as_ref()?.reason.as_deref());
     let words = reasons.next_back().unwrap_or(
-        "Medians of one call after the core's caches, and after all caches, were overwritten.",
+        "Medians of one call, after the core's caches and after all caches were overwritten. Only what the \
+         call itself touches is cold: the timing around it is not.",
     );
     legend(&mut out, words, style);
     out
