@@ -300,6 +300,8 @@ impl Run<'_> {
         }
         let mut standing: Vec<usize> =
             sources.into_iter().filter(|&source| !self.steps_by_second(source)).collect();
+        // What passed while others were read is not a step.
+        standing.iter().for_each(|&source| self.findings[source].ledger.pause());
         let until = self.world.elapsed_ns() + WATCH_NS;
         loop {
             standing.retain(|&source| self.findings[source].ledger.forward() < 3);
