@@ -356,3 +356,84 @@ pub fn std_system_time() -> impl Read {
     };
     Call::<true, _, _> { call, value }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FINE: [ClockId; 5] = [
+        ClockId::REALTIME,
+        ClockId::MONOTONIC,
+        ClockId::MONOTONIC_RAW,
+        ClockId::BOOTTIME,
+        ClockId::TAI,
+    ];
+
+    /// Readings taken one after the other in one thread, each by another way.
+    fn in_turns(ways: &[&dyn Loops]) -> Vec<u64> {
+        ways.iter().map(|way| way.value().unwrap()).collect()
+    }
+
+    #[test]
+    fn readings_through_libc_the_vdso_and_the_system_call_are_of_one_clock() {
+        if !System::AVAILABLE {
+            println!("not tried: no system calls of our own on this processor");
+            return;
+        }
+        for clock in FINE {
+            let (libc, system) = (LibcClock(clock), SystemClock(clock));
+            // Where there is no vDSO its place is taken by the system call: then libc makes one too.
+            let straight: Box<dyn Loops> = match Vdso::find() {
+                Ok(vdso) => Box::new(VdsoClock(vdso, clock)),
+                Err(_) => Box::new(system),
+            };
+            let ways: [&dyn Loops; 7] =
+                [&system, &*straight, &libc, &system, &libc, &*straight, &system];
+            // Somebody may set the wall clock meanwhile: a law of the clock is broken only if the
+            // same way, taken at both ends, went forward.
+            let broken = (0..20_000)
+                .map(|_| in_turns(&ways))
+                .find(|readings| readings.first() <= readings.last() && !readings.is_sorted());
+            assert_eq!(broken, None, "{:?}", clock.name());
+        }
+    }
+
+    #[test]
+    fn a_lone_thread_sees_no_violation_of_a_monotonic_clock() {
+        let (shared, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let seen = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| LibcClock(ClockId::MONOTONIC).hand_over(&shared, &stop));
+            while shared.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+            thread.join().unwrap()
+        });
+        assert!(seen.reads > 0);
+        assert_eq!((seen.violations, seen.worst), (0, 0));
+    }
+
+    #[test]
+    fn a_clock_that_answers_from_the_past_is_a_violation() {
+        #[derive(Clone, Copy)]
+        struct Stuck;
+        impl Read for Stuck {
+            fn call(self, _dep: u64) -> u64 {
+                5
+            }
+            fn value(self) -> Result<u64, Errno> {
+                Ok(5)
+            }
+        }
+        let (shared, stop) = (AtomicU64::new(12), AtomicBool::new(false));
+        let seen = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| Stuck.hand_over(&shared, &stop));
+            while shared.load(Ordering::Relaxed) != 5 {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+            thread.join().unwrap()
+        });
+        assert_eq!((seen.violations, seen.worst), (1, 7));
+    }
+}
