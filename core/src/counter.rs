@@ -91,10 +91,17 @@ pub fn visit_forms(visitor: &mut impl FormVisitor) {
     arch::visit_forms(visitor);
 }
 
-/// A fence: everything before it has completed, and nothing after it has begun.
+/// A fence: nothing after it begins before everything before it has been executed. On x86-64 that
+/// includes loads; on aarch64 a load may still be on its way.
 #[inline(always)]
 pub fn fence() {
     arch::fence();
+}
+
+/// No instruction, but one that the compiler must not remove: keeps an empty loop a loop.
+#[inline(always)]
+pub fn nothing() {
+    arch::nothing();
 }
 
 /// Zero, but known to the processor only once `value` is: makes one computation wait for another.

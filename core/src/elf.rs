@@ -165,7 +165,7 @@ impl<'a> Image<'a> {
             let at = elf.segment(i)?;
             let address = elf.address(at.saturating_add(elf.by_class(8, 16)))?;
             match elf.word(at)? {
-                PT_LOAD if load.is_none() => load = Some(address),
+                PT_LOAD => load = Some(load.map_or(address, |lowest: u64| lowest.min(address))),
                 PT_DYNAMIC => {
                     let size = elf.offset(at.saturating_add(elf.by_class(20, 40)))?;
                     dynamic = Some((address, size));

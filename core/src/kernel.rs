@@ -11,8 +11,8 @@
 //!
 //! Touches: the auxiliary vector (read by a system call), the vDSO's mapping (read as bytes, then
 //! called), and the local variables that the kernel is told to fill. Relies on the kernel mapping
-//! the vDSO whole and readable at the address that the auxiliary vector names, and never unmapping
-//! it, and on its functions having the signatures of `vdso(7)`.
+//! the vDSO whole and readable at the address that the auxiliary vector names and nobody unmapping
+//! it (libc relies on the same), and on its functions having the signatures of `vdso(7)`.
 
 #![expect(
     unsafe_code,
@@ -243,7 +243,8 @@ impl System {
         let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
         let mut time = Timespec::default();
         // SAFETY: a timeval has the layout of a timespec; the kernel writes no more than one.
-        let result = unsafe { arch::syscall(nr.gettimeofday, [&raw mut time as usize, 0, 0, 0]) };
+        let result =
+            unsafe { arch::syscall(nr.gettimeofday, [&raw mut time as usize, 0, 0, 0, 0]) };
         checked(result).map(|_| from_micros(time))
     }
 
@@ -255,7 +256,7 @@ impl System {
     pub fn time(&self) -> Result<i64, Errno> {
         let Some(nr) = arch::NR.and_then(|nr| nr.time) else { return Err(Errno::NOSYS) };
         // SAFETY: with a null argument the call writes nothing.
-        checked(unsafe { arch::syscall(nr, [0; 4]) }).map(|second| second as i64)
+        checked(unsafe { arch::syscall(nr, [0; 5]) }).map(|second| second as i64)
     }
 }
 
@@ -263,7 +264,8 @@ impl System {
 fn fill(number: usize, clock: ClockId) -> Result<Timespec, Errno> {
     let mut time = Timespec::default();
     // SAFETY: both calls that come here take a clock and fill one timespec.
-    let result = unsafe { arch::syscall(number, [clock.0 as usize, &raw mut time as usize, 0, 0]) };
+    let result =
+        unsafe { arch::syscall(number, [clock.0 as usize, &raw mut time as usize, 0, 0, 0]) };
     checked(result).map(|_| time)
 }
 
@@ -281,7 +283,7 @@ pub(crate) fn counter_forbidden() -> bool {
     let Some(nr) = arch::NR else { return false };
     let mut state = 0i32;
     // SAFETY: PR_GET_TSC writes one int.
-    let result = unsafe { arch::syscall(nr.prctl, [PR_GET_TSC, &raw mut state as usize, 0, 0]) };
+    let result = unsafe { arch::syscall(nr.prctl, [PR_GET_TSC, &raw mut state as usize, 0, 0, 0]) };
     result == 0 && state == PR_TSC_SIGSEGV
 }
 
@@ -300,6 +302,9 @@ pub struct Vdso {
     gettimeofday: Option<Gettimeofday>,
     time: Option<Time>,
 }
+
+/// No vDSO is near this size; a header that says more is not one.
+const EXTENT_MAX: usize = 1 << 20;
 
 /// Why there is no vDSO to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,14 +347,13 @@ impl Vdso {
     /// [`NoVdso`].
     pub fn find() -> Result<Self, NoVdso> {
         let names = arch::VDSO.ok_or(NoVdso::NotThisProcessor)?;
-        let base = sysinfo_ehdr()?;
-        if !is_mapped(base) {
-            return Err(NoVdso::NotMapped);
-        }
-        let base = base as *const u8;
+        let base = sysinfo_ehdr()? as *const u8;
         // SAFETY: the kernel maps at least a page there, for the life of the process.
         let head = unsafe { core::slice::from_raw_parts(base, 4096) };
         let size = elf::extent(head).map_err(NoVdso::Malformed)?;
+        if size > EXTENT_MAX {
+            return Err(NoVdso::Malformed(ElfError::Truncated));
+        }
         // SAFETY: the loadable segment of that size is mapped whole and never written.
         let bytes = unsafe { core::slice::from_raw_parts(base, size) };
         let image = Image::parse(bytes).map_err(NoVdso::Malformed)?;
@@ -436,31 +440,20 @@ fn sysinfo_ehdr() -> Result<usize, NoVdso> {
     let room = size_of_val(&words);
     // SAFETY: writes at most `room` bytes.
     let told =
-        unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, words.as_mut_ptr() as usize, room, 0]) };
+        unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, words.as_mut_ptr() as usize, room, 0, 0]) };
     if told > 0 {
         return find_ehdr(&words);
     }
     let path = c"/proc/self/auxv".as_ptr() as usize;
     // SAFETY: the path is a C string.
-    let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0]) });
+    let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0]) });
     let file = opened.map_err(NoVdso::Unreadable)?;
     // SAFETY: writes at most `room` bytes.
-    let read = unsafe { arch::syscall(nr.read, [file, words.as_mut_ptr() as usize, room, 0]) };
+    let read = unsafe { arch::syscall(nr.read, [file, words.as_mut_ptr() as usize, room, 0, 0]) };
     // SAFETY: the descriptor was opened above and is used by nobody else.
-    unsafe { arch::syscall(nr.close, [file, 0, 0, 0]) };
+    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0]) };
     checked(read).map_err(NoVdso::Unreadable)?;
     find_ehdr(&words)
-}
-
-/// Whether there is memory at `page`: a tracer or a restored image may have unmapped what the
-/// vector names.
-fn is_mapped(page: usize) -> bool {
-    let Some(nr) = arch::NR else { return false };
-    let mut resident = [0u8; 16];
-    // SAFETY: writes one byte for each page asked for, of which there is one.
-    let result =
-        unsafe { arch::syscall(nr.mincore, [page, 4096, resident.as_mut_ptr() as usize, 0]) };
-    result == 0
 }
 
 /// The vector is pairs of words, ended by a pair whose first word is zero.

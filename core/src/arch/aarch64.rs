@@ -23,7 +23,6 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 63,
     close: 57,
     prctl: 167,
-    mincore: 232,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -61,6 +60,12 @@ pub(crate) fn fence() {
 }
 
 #[inline(always)]
+pub(crate) fn nothing() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
+#[inline(always)]
 pub(crate) fn zero_from(value: u64) -> u64 {
     let zero;
     // SAFETY: registers only. `and` with the zero register still waits for its operand.
@@ -73,13 +78,14 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// As for the system call `number` with these arguments.
 #[inline(always)]
-pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 4]) -> isize {
-    let [a, b, c, d] = arguments;
+pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 5]) -> isize {
+    let [a, b, c, d, e] = arguments;
     let result;
     // SAFETY: the kernel preserves all registers but x0; the caller vouches for the memory.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") a as isize => result, in("x1") b,
-            in("x2") c, in("x3") d, options(nostack));
+            in("x2") c, in("x3") d, in("x4") e, clobber_abi("C"),
+            options(nostack));
     }
     result
 }

@@ -4,7 +4,8 @@
 //!
 //! * `ticks_ordered()`, `ticks_unordered()`: read the counter ([`HAS_COUNTER`] says whether there is
 //!   one);
-//! * `fence()`: nothing before it is still running and nothing after it has begun;
+//! * `fence()`: nothing after it begins before everything before it has been executed; `nothing()`: an
+//!   empty instruction sequence that the compiler must not remove;
 //! * `zero_from(value)`: a zero that the processor cannot know before it knows `value`;
 //! * `visit_forms(visitor)`: every way to read the counter, for measuring them against each other;
 //! * `facts()`: what the processor says of itself;
@@ -38,7 +39,6 @@ pub(crate) struct Numbers {
     pub(crate) read: usize,
     pub(crate) close: usize,
     pub(crate) prctl: usize,
-    pub(crate) mincore: usize,
 }
 
 /// The names of the vDSO's functions and the symbol version they carry.

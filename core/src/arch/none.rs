@@ -21,6 +21,10 @@ pub(crate) fn fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
+pub(crate) fn nothing() {
+    core::hint::black_box(());
+}
+
 pub(crate) fn zero_from(value: u64) -> u64 {
     core::hint::black_box(value) & core::hint::black_box(0)
 }
@@ -28,7 +32,7 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// None needed: it makes no call. `unsafe` to have the shape of the others.
 #[expect(unsafe_code, reason = "the same signature as on processors that do make the call")]
-pub(crate) unsafe fn syscall(_number: usize, _arguments: [usize; 4]) -> isize {
+pub(crate) unsafe fn syscall(_number: usize, _arguments: [usize; 5]) -> isize {
     const ENOSYS: isize = 38;
     -ENOSYS
 }

@@ -23,7 +23,6 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 0,
     close: 3,
     prctl: 157,
-    mincore: 27,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -64,6 +63,12 @@ pub(crate) fn fence() {
 }
 
 #[inline(always)]
+pub(crate) fn nothing() {
+    // SAFETY: no instruction at all.
+    unsafe { asm!("", options(nomem, nostack, preserves_flags)) };
+}
+
+#[inline(always)]
 pub(crate) fn zero_from(value: u64) -> u64 {
     let zero;
     // SAFETY: registers only. `and` with 0 is not a zeroing idiom: it waits for its operand.
@@ -74,14 +79,14 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// As for the system call `number` with these arguments.
 #[inline(always)]
-pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 4]) -> isize {
-    let [a, b, c, d] = arguments;
+pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 5]) -> isize {
+    let [a, b, c, d, e] = arguments;
     let result;
     // SAFETY: the kernel preserves all registers but rax, rcx and r11; the caller vouches for the
     // memory behind the arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b,
-            in("rdx") c, in("r10") d, lateout("rcx") _, lateout("r11") _, options(nostack));
+            in("rdx") c, in("r10") d, in("r8") e, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }
