@@ -69,7 +69,7 @@ Examples:
 
 Names of sources are WAY/CLOCK: base, counter, libc, vdso, syscall or std, then the clock.")]
 pub struct Bench {
-    /// All of it within a second
+    /// All of it within a second, but for --threads and --cold
     #[arg(long, conflicts_with = "time")]
     pub quick: bool,
     /// Time for all of it, as in 500ms or 2m [default: 4.3s; more with --threads and --cold]

@@ -15,16 +15,18 @@ pub fn try_out(
     sources: &[Source],
     counter: Option<Hardware>,
     machine: &Machine,
-) -> Result<(Instruments, Vec<Result<(), Unavailable>>)> {
+    cpus: &[usize],
+) -> Result<Tried> {
     let straight = Linux::find();
     let system = Linux::system_calls_only();
+    let thread = || in_a_thread(cpus.first().copied());
     let instruments: [Task<'_>; 6] = [
         &|| straight.now(ClockId::MONOTONIC).map(drop),
         &|| system.now(ClockId::MONOTONIC).map(drop),
         &|| counter.map(|counter| counter.ticks()).map(drop).ok_or(Errno::NOSYS),
         &|| System.clock_gettime(ClockId::THREAD_CPUTIME).map(drop),
         &|| os::preemptions().map(drop),
-        &|| straight.now(ClockId::MONOTONIC_COARSE).map(drop),
+        &thread,
     ];
     let reads: Vec<Box<dyn Fn() -> Result<(), Errno>>> = sources
         .iter()
@@ -64,10 +66,40 @@ pub fn try_out(
         counter: counter.filter(|_| works(2)),
         cpu_time: works(3),
         preemptions: works(4),
-        // The coarse clock is read from memory: it works where the counter is forbidden.
-        tick: works(5) && works(0),
     };
-    Ok((instruments, available.collect()))
+    let threads = match tried[5] {
+        Outcome::Worked => Ok(()),
+        outcome => {
+            Err(format!("starting and pinning a thread {}", outcome_words(outcome, machine)))
+        }
+    };
+    Ok(Tried { instruments, threads, available: available.collect() })
+}
+
+/// All that a measuring thread does beside measuring: it starts, is pinned, yields, waits, ends.
+fn in_a_thread(cpu: Option<usize>) -> Result<(), Errno> {
+    let work = move || {
+        os::pin(&Vec::from_iter(cpu))?;
+        std::thread::yield_now();
+        os::pause(1_000);
+        Ok(())
+    };
+    let thread = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(work);
+    let number = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN));
+    thread.map_err(number)?.join().unwrap_or(Err(Errno(libc::EAGAIN)))
+}
+
+/// The stack of a measuring thread: its loops need little, and the measured code has run on it before.
+pub const THREAD_STACK: usize = 128 << 10;
+
+/// What trying gave.
+pub struct Tried {
+    /// The instruments that work.
+    pub instruments: Instruments,
+    /// Whether measuring threads can be started and pinned.
+    pub threads: Result<(), String>,
+    /// By source: whether it can be read.
+    pub available: Vec<Result<(), Unavailable>>,
 }
 
 fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
@@ -96,7 +128,11 @@ fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavaila
         _ => None,
     };
     let kernel = machine.kernel.value.as_deref().unwrap_or("this kernel");
+    let filtered = machine.seccomp.value.as_deref() == Some("filter");
     let reason = match (outcome, source.clock_id) {
+        (Outcome::Failed(errno), _) if filtered && errno != Errno::INVAL => {
+            outcome_words(outcome, machine)
+        }
         (
             Outcome::Failed(Errno::INVAL),
             Some(ClockId::REALTIME_ALARM | ClockId::BOOTTIME_ALARM),

@@ -2,7 +2,7 @@
 //!
 //! Pure. Must never give a figure that was not found: it stays empty beside its reason.
 
-use crate::measure::{BATCH_NS, Findings, Outcome, Plan, Samples};
+use crate::measure::{BATCH_NS, Findings, OVER, Outcome, Plan, Samples};
 use crate::notes;
 use crate::quality::Ledger;
 use crate::reads::Mode;
@@ -13,8 +13,6 @@ use crate::report::{
 use crate::sources::{Scope, Source, Unit, Via};
 use crate::stats::{self, Summary};
 use crate::world::World;
-
-const OVER: &str = "no sample: the time budget ended before its turn";
 
 /// Makes the report of a run.
 pub fn evaluate(
@@ -48,6 +46,7 @@ pub fn evaluate(
         elapsed_ns: outcome.elapsed_ns,
         batch_target_ns: BATCH_NS as u64,
         rounds: outcome.rounds,
+        cpu_share_percent: outcome.cpu_share.map(|share| 100.0 * share),
         interrupted: outcome.interrupted,
         rate_hz,
     };
@@ -79,7 +78,8 @@ impl Basis {
         let median = |clocks: &[&str]| {
             let is_it = |s: &Source| s.via == Via::Counter && clocks.contains(&s.clock.as_str());
             let source = world.sources().iter().position(is_it)?;
-            stats::median(&outcome.findings[source].modes[Mode::Throughput as usize].wall_ns)
+            let samples = &outcome.findings[source].modes[Mode::Throughput as usize];
+            stats::median(samples.wall_ns.kept())
         };
         Self {
             bare: median(&["rdtsc", "cntvct"]),
@@ -149,13 +149,13 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
     let Samples { preempted, migrated, stolen, .. } = *samples;
     let dropped = Cost {
         calls_per_batch: samples.calls_per_batch,
-        cpu_median_ns: stats::median(&samples.cpu_ns),
+        cpu_median_ns: stats::median(samples.cpu_ns.kept()),
         dropped_preempted: preempted,
         dropped_migrated: migrated,
         dropped_stolen: stolen,
         ..Cost::default()
     };
-    let Some(wall) = stats::summary(&samples.wall_ns) else {
+    let Some(wall) = samples.wall_ns.summary() else {
         let disturbed = preempted + migrated + stolen;
         let reason = match disturbed {
             0 => OVER.to_owned(),
@@ -165,7 +165,7 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
         };
         return Cost { reason: Some(reason), ..dropped };
     };
-    let ticks = stats::summary(&samples.ticks);
+    let ticks = samples.ticks.summary();
     let tick = |of: fn(&Summary) -> f64| ticks.as_ref().map(of);
     let ratio = |basis: Option<f64>| basis.filter(|&ns| ns > 0.0).map(|ns| wall.median / ns);
     Cost {
@@ -174,12 +174,12 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
         median_ns: Some(wall.median),
         median_low_ns: wall.median_interval.map(|(low, _)| low),
         median_high_ns: wall.median_interval.map(|(_, high)| high),
-        p99_ns: Some(wall.p99),
+        p99_ns: wall.p99,
         max_ns: Some(wall.max),
         mad_ns: Some(wall.mad),
         min_ticks: tick(|ticks| ticks.min),
         median_ticks: tick(|ticks| ticks.median),
-        p99_ticks: tick(|ticks| ticks.p99),
+        p99_ticks: ticks.as_ref().and_then(|ticks| ticks.p99),
         ratio_bare_counter: ratio(basis.bare),
         ratio_ordered_counter: ratio(basis.ordered),
         ratio_cpuid_rdtsc: ratio(basis.protected),
@@ -188,20 +188,19 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
 }
 
 fn tail(findings: &Findings) -> Tail {
-    let of = |at_tick: bool| -> Vec<f64> {
-        findings.singles.iter().filter(|s| s.at_tick == at_tick).map(|s| s.ns).collect()
-    };
-    let (own, at_tick) = (stats::sorted(&of(false)), stats::sorted(&of(true)));
+    let own = stats::sorted(&findings.singles);
+    let at_tick = findings.at_tick.as_deref();
+    let worst = |calls: &[f64]| calls.iter().copied().max_by(f64::total_cmp);
     Tail {
         calls: own.len() as u64,
         median_ns: stats::quantile(&own, 0.5),
-        p99_ns: stats::quantile(&own, 0.99),
+        p99_ns: stats::quantile(&own, 0.99).filter(|_| own.len() >= 100),
         p999_ns: stats::quantile(&own, 0.999).filter(|_| own.len() >= 1_000),
         worst_ns: own.last().copied(),
-        at_tick_calls: at_tick.len() as u64,
-        at_tick_worst_ns: at_tick.last().copied(),
+        at_tick_calls: at_tick.map(|calls| calls.len() as u64),
+        at_tick_worst_ns: at_tick.and_then(worst),
         preempted_calls: findings.preempted.len() as u64,
-        preempted_worst_ns: findings.preempted.iter().copied().max_by(f64::total_cmp),
+        preempted_worst_ns: worst(&findings.preempted),
     }
 }
 
@@ -268,16 +267,22 @@ fn causality(
         (_, _, Some(reason)) => without(reason),
         (None, ..) => without(OVER),
         (Some(Err(reason)), ..) => without(reason),
-        (Some(Ok(seen)), ..) if seen.reads == 0 => without(OVER),
+        (Some(Ok(seen)), ..) if seen.count < HAND_OVERS_MIN && seen.violations == 0 => {
+            without(&format!("only {} hand-overs: too few to tell; give more --time", seen.count))
+        }
         (Some(Ok(seen)), ..) => Causality {
-            reads: Some(seen.reads),
+            hand_overs: Some(seen.count),
             violations: Some(seen.violations),
-            violations_per_million: Some(1e6 * seen.violations as f64 / seen.reads as f64),
+            violations_per_million: Some(1e6 * seen.violations as f64 / seen.count as f64),
             worst_ns: unit_ns.filter(|_| seen.violations > 0).map(|ns| ns * seen.worst as f64),
+            processors: findings.pairs.iter().map(|&(a, b)| [a, b]).collect(),
             reason: None,
         },
     }
 }
+
+/// Below so many hand-overs without a violation nothing is said.
+const HAND_OVERS_MIN: u64 = 1_000;
 
 fn crowd(threads: usize, result: &Result<Vec<f64>, String>) -> Crowd {
     match result {

@@ -88,7 +88,7 @@ pub struct ExactRow {
     /// One of them.
     pub per_call_us: Option<f64>,
     /// The value of the last one: nanoseconds or ticks.
-    pub last_value: Option<u64>,
+    pub last_value: Option<i64>,
     /// Why there is none.
     pub reason: Option<String>,
 }

@@ -18,8 +18,6 @@ pub struct Instruments {
     pub cpu_time: bool,
     /// Whether the count of involuntary context switches can be read.
     pub preemptions: bool,
-    /// Whether the coarse clock can be read without a system call.
-    pub tick: bool,
 }
 
 /// One bracketed pair of the counter and the raw clock.
@@ -57,16 +55,6 @@ impl Instruments {
     /// How often the processor was taken away from this thread.
     pub fn preemptions(&self) -> Option<i64> {
         if self.preemptions { os::preemptions().ok() } else { None }
-    }
-
-    /// The kernel's coarse clock: it moves at the tick and at no other time.
-    pub fn tick(&self) -> u64 {
-        if self.tick { self.now(ClockId::MONOTONIC_COARSE).unwrap_or(0) } else { 0 }
-    }
-
-    /// How long ago the last tick was.
-    pub fn since_tick_ns(&self) -> Option<u64> {
-        if self.tick { self.now_ns().checked_sub(self.tick()) } else { None }
     }
 
     /// The narrowest of many pairs.

@@ -22,6 +22,7 @@ mod save;
 mod simulated;
 mod sources;
 mod stats;
+mod ticks;
 mod trial;
 mod world;
 
@@ -50,7 +51,13 @@ fn main() -> ExitCode {
 fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
     match &cli.command {
         Command::Bench(bench) => {
-            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let signals = [
+                signal_hook::consts::SIGINT,
+                signal_hook::consts::SIGTERM,
+                signal_hook::consts::SIGHUP,
+            ];
+            // Whoever started the tool may have arranged that it outlives one of them (nohup).
+            for signal in signals.into_iter().filter(|&signal| !os::is_ignored(signal)) {
                 // The second signal ends the tool at once; the first asks for what there is.
                 signal_hook::flag::register_conditional_default(signal, Arc::clone(interrupted))?;
                 signal_hook::flag::register(signal, Arc::clone(interrupted))?;

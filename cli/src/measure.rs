@@ -10,7 +10,9 @@
 use crate::quality::Ledger;
 use crate::reads::{HandOver, Mode};
 use crate::sources::{Scope, Unit};
-use crate::world::{Batch, Cold, Single, World};
+use crate::stats::Reservoir;
+use crate::ticks;
+use crate::world::{Batch, Cold, Long, World};
 
 /// How long a batch should take.
 pub const BATCH_NS: f64 = 100_000.0;
@@ -23,6 +25,9 @@ const READINGS_MAX: u64 = 40_000;
 const WATCH_NS: u64 = 32_000_000;
 /// Calls timed one by one, at most.
 const SINGLES_MAX: usize = 20_000;
+
+/// What stands where there was no time for a figure.
+pub const OVER: &str = "no sample: the time budget ended before its turn";
 
 /// What to measure.
 pub struct Plan {
@@ -54,11 +59,11 @@ pub trait Watch {
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Per call, of the batches that count.
-    pub wall_ns: Vec<f64>,
+    pub wall_ns: Reservoir,
     /// Per call, of the same.
-    pub ticks: Vec<f64>,
+    pub ticks: Reservoir,
     /// CPU time per call, of all batches: it does not run while another thread does.
-    pub cpu_ns: Vec<f64>,
+    pub cpu_ns: Reservoir,
     /// Calls in all batches.
     pub calls: u64,
     /// Calls in one batch.
@@ -78,13 +83,18 @@ pub struct Findings {
     /// By [`Mode`].
     pub modes: [Samples; 3],
     /// Calls timed one by one.
-    pub singles: Vec<Single>,
+    pub singles: Vec<f64>,
+    /// Those that the kernel's tick made long; `None` if ticks cannot be told.
+    pub at_tick: Option<Vec<f64>>,
+    long: Vec<Long>,
     /// The longest calls of blocks in which the processor was taken away.
     pub preempted: Vec<f64>,
     /// Readings in one thread.
     pub ledger: Ledger,
     /// Readings handed between two threads, or why not.
     pub hand_over: Option<Result<HandOver, String>>,
+    /// On which pairs of processors.
+    pub pairs: Vec<(usize, usize)>,
     /// Per number of threads: nanoseconds a call of each, or why not.
     pub together: Vec<(usize, Result<Vec<f64>, String>)>,
     /// Warm, out of L2, out of all caches: nanoseconds; and why one is missing.
@@ -99,6 +109,8 @@ pub struct Outcome {
     pub findings: Vec<Findings>,
     /// Complete rounds of the cost.
     pub rounds: u64,
+    /// The share of the time of these rounds in which the thread had a processor.
+    pub cpu_share: Option<f64>,
     /// It was ended early.
     pub interrupted: bool,
     /// How long it took.
@@ -132,7 +144,11 @@ pub fn run(world: &mut dyn World, plan: &Plan, watch: &mut dyn Watch) -> Outcome
         start_ns + (until * plan.budget_ns as f64) as u64
     };
 
+    let cpu_start_ns = run.world.cpu_ns();
     let rounds = run.cost(&costed, deadline(0.55));
+    let cost_ns = run.world.elapsed_ns() - start_ns;
+    let cpu_ns = run.world.cpu_ns().zip(cpu_start_ns).map(|(now, start)| now - start);
+    let cpu_share = cpu_ns.map(|cpu_ns| cpu_ns as f64 / cost_ns.max(1) as f64);
     run.singles(&selected, deadline(0.1));
     run.readings(&selected, deadline(0.15));
     run.hand_overs(&selected, deadline(0.2));
@@ -143,7 +159,7 @@ pub fn run(world: &mut dyn World, plan: &Plan, watch: &mut dyn Watch) -> Outcome
         run.cold(&selected, deadline(COLD_WEIGHT));
     }
     let elapsed_ns = run.world.elapsed_ns() - start_ns;
-    Outcome { findings: run.findings, rounds, interrupted: run.interrupted, elapsed_ns }
+    Outcome { findings: run.findings, rounds, cpu_share, interrupted: run.interrupted, elapsed_ns }
 }
 
 /// What each number of threads takes, beside 1 for the ordinary run.
@@ -205,10 +221,10 @@ impl Run<'_> {
                 let samples = &self.findings[source].modes[mode as usize];
                 // A source so dear that it would eat the others' time sits out, but not before it
                 // has a median.
-                if samples.total_ns > 3.0 * fair_ns && samples.wall_ns.len() >= 6 {
+                if samples.total_ns > 3.0 * fair_ns && samples.wall_ns.seen() >= 6 {
                     continue;
                 }
-                self.batch(source, mode);
+                self.batch(source, mode, deadline_ns);
             }
             // A clock of whole seconds is read once a round: some round sees it step.
             for &source in &seconds {
@@ -223,17 +239,17 @@ impl Run<'_> {
         self.world.sources()[source].steps_by_second
     }
 
-    fn batch(&mut self, source: usize, mode: Mode) {
+    fn batch(&mut self, source: usize, mode: Mode, deadline_ns: u64) {
         let mut calls = self.findings[source].modes[mode as usize].calls_per_batch;
         if calls == 0 {
-            calls = self.calls_for(source, mode);
+            calls = self.calls_for(source, mode, deadline_ns);
         }
         let batch = self.world.batch(source, mode, calls);
         self.findings[source].modes[mode as usize].add(&batch);
     }
 
     /// How many calls take about as long as a batch should.
-    fn calls_for(&mut self, source: usize, mode: Mode) -> u64 {
+    fn calls_for(&mut self, source: usize, mode: Mode, deadline_ns: u64) -> u64 {
         let mut calls = 1;
         // Each step is at most tenfold: a first call may be hundreds of times dearer than the rest.
         for _ in 0..12 {
@@ -245,6 +261,9 @@ impl Run<'_> {
                 return ((calls as f64 * factor).round() as u64).max(1);
             }
             calls = ((calls as f64 * factor.min(10.0)) as u64).max(calls + 1);
+            if !self.goes_on(deadline_ns) {
+                break;
+            }
         }
         calls
     }
@@ -266,16 +285,33 @@ impl Run<'_> {
             while self.findings[source].singles.len() < SINGLES_MAX && self.goes_on(until) {
                 let mut singles = self.world.singles(source, block);
                 let findings = &mut self.findings[source];
-                if singles.preempted {
-                    let longest =
-                        |(_, a): &(_, &Single), (_, b): &(_, &Single)| a.ns.total_cmp(&b.ns);
-                    if let Some((at, _)) = singles.calls.iter().enumerate().max_by(longest) {
-                        findings.preempted.push(singles.calls.swap_remove(at).ns);
-                    }
+                let longest = (0..singles.long.len())
+                    .max_by(|&a, &b| singles.long[a].ns.total_cmp(&singles.long[b].ns));
+                if let Some(at) = longest.filter(|_| singles.preempted) {
+                    findings.preempted.push(singles.long.swap_remove(at).ns);
                 }
                 findings.singles.extend(singles.calls);
+                findings.long.extend(singles.long);
                 block = (block * 2).min(BLOCK);
             }
+        }
+        self.tell_ticks_apart(sources);
+    }
+
+    /// Sorts the long calls: those that ended at the phase of the kernel's tick on their processor
+    /// are the tick's doing, the others may be the source's.
+    fn tell_ticks_apart(&mut self, sources: &[usize]) {
+        let period_ns = self.world.tick_period_ns();
+        let all: Vec<Long> =
+            sources.iter().flat_map(|&source| self.findings[source].long.iter().copied()).collect();
+        for &source in sources {
+            let findings = &mut self.findings[source];
+            let long = std::mem::take(&mut findings.long);
+            let (ticks, others): (Vec<Long>, Vec<Long>) = long.into_iter().partition(|call| {
+                period_ns.is_some_and(|period_ns| ticks::is_at_tick(call, &all, period_ns))
+            });
+            findings.singles.extend(others.iter().map(|call| call.ns));
+            findings.at_tick = period_ns.map(|_| ticks.iter().map(|call| call.ns).collect());
         }
     }
 
@@ -314,7 +350,7 @@ impl Run<'_> {
     }
 
     /// Reads a source until `values` is full and enters that in its ledger; how many readings.
-    fn read(&mut self, source: usize, values: &mut [u64]) -> usize {
+    fn read(&mut self, source: usize, values: &mut [i64]) -> usize {
         let count = self.world.values(source, values);
         let ledger = &mut self.findings[source].ledger;
         values[..count].iter().for_each(|&value| ledger.add(value));
@@ -325,20 +361,33 @@ impl Run<'_> {
         self.world.sources()[source].unit != Unit::Nothing
     }
 
-    /// Two threads hand each other readings.
+    /// Threads on two processors hand each other readings, for each pair of processors in turn.
     fn hand_overs(&mut self, sources: &[usize], deadline_ns: u64) {
         self.watch.stage("causality");
         let shared = |&source: &usize| {
             matches!(self.world.sources()[source].scope, Scope::Machine | Scope::Process)
         };
         let sources: Vec<usize> = sources.iter().copied().filter(shared).collect();
+        let pairs = match self.world.pairs() {
+            Ok(pairs) => pairs,
+            Err(reason) => {
+                let not_tried = |&source: &usize| {
+                    self.findings[source].hand_over = Some(Err(reason.clone()));
+                };
+                return sources.iter().for_each(not_tried);
+            }
+        };
         for (i, &source) in self.shuffled(&sources).iter().enumerate() {
             if !self.goes_on(deadline_ns) {
                 return;
             }
-            let ns = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
-            let result = self.world.hand_over(source, ns);
-            self.findings[source].hand_over = Some(result);
+            let left = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
+            let ns = left / pairs.len().max(1) as u64;
+            let results: Vec<Result<HandOver, String>> =
+                pairs.iter().map(|&pair| self.world.hand_over(source, pair, ns)).collect();
+            let sum = results.into_iter().reduce(|sum, one| Ok(sum?.and(one?)));
+            self.findings[source].hand_over = sum;
+            self.findings[source].pairs.clone_from(&pairs);
         }
     }
 
@@ -347,11 +396,12 @@ impl Run<'_> {
         self.watch.stage("threads");
         for (i, &source) in self.shuffled(sources).iter().enumerate() {
             if !self.goes_on(deadline_ns) {
-                return;
+                self.findings[source].together.push((threads, Err(OVER.to_owned())));
+                continue;
             }
             let ns = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
             let calls = self.findings[source].modes[0].calls_per_batch.max(1);
-            let batches = (ns as f64 / BATCH_NS).clamp(3.0, 50.0) as usize;
+            let batches = (ns as f64 / BATCH_NS).clamp(5.0, 100.0) as usize;
             let result = self.world.together(source, threads, calls, batches);
             self.findings[source].together.push((threads, result));
         }
@@ -387,7 +437,9 @@ impl Samples {
         let stolen = batch.cpu_ns.is_some_and(|cpu_ns| {
             batch.wall_ns - cpu_ns > STOLEN_NS + STOLEN_SHARE * batch.wall_ns
         });
-        self.cpu_ns.extend(batch.cpu_ns.map(|ns| ns / calls));
+        if let Some(cpu_ns) = batch.cpu_ns {
+            self.cpu_ns.add(cpu_ns / calls);
+        }
         // Each batch is dropped for one reason, the surest first.
         if batch.preempted {
             self.preempted += 1;
@@ -396,8 +448,10 @@ impl Samples {
         } else if stolen {
             self.stolen += 1;
         } else {
-            self.wall_ns.push(batch.wall_ns / calls);
-            self.ticks.extend(batch.ticks.map(|ticks| ticks / calls));
+            self.wall_ns.add(batch.wall_ns / calls);
+            if let Some(ticks) = batch.ticks {
+                self.ticks.add(ticks / calls);
+            }
         }
     }
 }
@@ -419,16 +473,16 @@ mod tests {
         samples.add(&batch(104_000.0, 100_000.0));
         samples.add(&Batch { preempted: true, migrated: true, ..batch(9e6, 1e5) });
         samples.add(&Batch { migrated: true, ..batch(9e6, 1e5) });
-        assert_eq!(samples.wall_ns, [10_000.0, 10_290.0]);
-        assert_eq!(samples.ticks, [20_000.0, 20_580.0]);
+        assert_eq!(samples.wall_ns.kept(), [10_000.0, 10_290.0]);
+        assert_eq!(samples.ticks.kept(), [20_000.0, 20_580.0]);
         assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
-        assert_eq!((samples.cpu_ns.len(), samples.calls), (5, 50));
+        assert_eq!((samples.cpu_ns.seen(), samples.calls), (5, 50));
     }
 
     #[test]
     fn without_a_cpu_clock_no_batch_is_called_stolen() {
         let mut samples = Samples::default();
         samples.add(&Batch { cpu_ns: None, ..batch(100_000.0, 0.0) });
-        assert_eq!((samples.wall_ns.len(), samples.stolen, samples.cpu_ns.len()), (1, 0, 0));
+        assert_eq!((samples.wall_ns.seen(), samples.stolen, samples.cpu_ns.seen()), (1, 0, 0));
     }
 }

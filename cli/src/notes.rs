@@ -2,7 +2,7 @@
 //!
 //! A note says what was seen and what to do. Must never repeat a figure without saying what it means.
 
-use crate::measure::Plan;
+use crate::measure::{OVER, Plan};
 use crate::report::{CounterRate, NoteText, Row, Settings};
 use crate::sources::Promises;
 use crate::world::World;
@@ -24,8 +24,14 @@ pub enum Note {
     OneProcessor,
     /// Many batches did not count.
     Disturbed { percent: f64 },
+    /// The thread did not have its processor for much of the time.
+    Starved { percent: f64 },
     /// The budget ended before every source had its turn.
     TooShort { rows: usize },
+    /// Some figures rest on very few batches.
+    FewBatches { rows: usize },
+    /// The budget ended before something beside the cost was looked at.
+    Skipped { rows: usize },
     /// A signal ended the run.
     Interrupted { rounds: u64 },
     /// The counter is not the kernel's clocksource: across threads it promises nothing here.
@@ -59,7 +65,10 @@ impl Note {
             Self::Denied { .. } => "denied",
             Self::OneProcessor => "one_processor",
             Self::Disturbed { .. } => "disturbed",
+            Self::Starved { .. } => "starved",
             Self::TooShort { .. } => "too_short",
+            Self::FewBatches { .. } => "few_batches",
+            Self::Skipped { .. } => "skipped",
             Self::Interrupted { .. } => "interrupted",
             Self::CounterNotTrusted { .. } => "counter_not_trusted",
             Self::ClaimRefused { .. } => "claim_refused",
@@ -96,6 +105,18 @@ impl Note {
                 "{percent:.0} % of the batches were disturbed and do not count: the machine is busy; \
                  trust CPU time and minima, or run again when it is idle"
             ),
+            Self::Starved { percent } => format!(
+                "the measuring thread had a processor for {percent:.0} % of the time: the machine is \
+                 busy; trust CPU time and minima, or run again when it is idle"
+            ),
+            Self::FewBatches { rows } => format!(
+                "{rows} rows rest on fewer than 6 batches, and their medians on luck; give more with \
+                 --time"
+            ),
+            Self::Skipped { rows } => format!(
+                "the time ended before the steps or the causality of {rows} rows were looked at; give \
+                 more with --time"
+            ),
             Self::TooShort { rows } => {
                 format!("{rows} rows have no figure: the time was too short; give more with --time")
             }
@@ -114,7 +135,8 @@ impl Note {
             ),
             Self::WentBack { row, count, worst_ns } => format!(
                 "{row} went back {count} times in one thread, by {worst_ns:.0} ns at most: it must \
-                 not; do not trust this machine's time, and see the kernel's log"
+                 not; if the syscall rows do not, something was preloaded (LD_PRELOAD), else see the \
+                 kernel's log"
             ),
             Self::NotCausal { row, per_million, worst_ns, promised } => {
                 let verdict = if *promised {
@@ -123,8 +145,8 @@ impl Note {
                     "it does not promise otherwise: use an ordered read across threads"
                 };
                 format!(
-                    "{row} gave {per_million:.3} readings in a million older than one already seen \
-                     in another thread, by {worst_ns:.0} ns at most; {verdict}"
+                    "{row} gave {per_million:.0} readings in a million hand-overs older than what the other \
+                     thread had handed over, by {worst_ns:.0} ns at most; {verdict}"
                 )
             }
         }
@@ -193,6 +215,7 @@ pub fn raise(
     if unmeasured > 0 {
         notes.push(Note::TooShort { rows: unmeasured });
     }
+    notes.extend(thin(rows, settings));
     let reads_counter =
         rows.iter().any(|row| row.quality.steps.iter().any(|s| s.step_ticks.is_some()));
     if reads_counter && !machine.counter_trusted {
@@ -212,6 +235,26 @@ pub fn raise(
             promises = Promises { monotonic: false, causal: false };
         }
         notes.extend(broken(row, promises));
+    }
+    notes
+}
+
+/// What rests on too little.
+fn thin(rows: &[Row], settings: &Settings) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let starved = settings.cpu_share_percent.filter(|&percent| percent < 80.0);
+    notes.extend(starved.map(|percent| Note::Starved { percent }));
+    let measured = || rows.iter().filter(|row| row.status == "measured");
+    let few = measured().filter(|row| row.throughput.batches < 6).count();
+    if few > 0 {
+        notes.push(Note::FewBatches { rows: few });
+    }
+    let is_over = |reason: &Option<String>| reason.as_deref() == Some(OVER);
+    let skipped = measured()
+        .filter(|row| is_over(&row.quality.reason) || is_over(&row.quality.causality.reason))
+        .count();
+    if skipped > 0 {
+        notes.push(Note::Skipped { rows: skipped });
     }
     notes
 }

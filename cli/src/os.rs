@@ -23,17 +23,18 @@ fn errno() -> Errno {
 }
 
 fn zeroed<T: Plain>() -> T {
-    // SAFETY: `Plain` is implemented only for C structures of integers, for which zero is a value.
+    // SAFETY: `Plain` is implemented only for C structures for which all zeros is a value.
     unsafe { std::mem::zeroed() }
 }
 
-/// C structures that consist of integers and integer arrays.
+/// C structures that consist of integers, integer arrays and nullable function pointers.
 trait Plain {}
+impl Plain for libc::sigaction {}
 impl Plain for libc::rusage {}
 impl Plain for libc::tms {}
 impl Plain for libc::timex {}
 impl Plain for libc::utsname {}
-impl Plain for libc::cpu_set_t {}
+impl Plain for libc::rlimit {}
 impl Plain for libc::timespec {}
 impl Plain for libc::timeval {}
 
@@ -114,10 +115,10 @@ pub fn times() -> i64 {
 }
 
 /// The unit of `times`.
-pub fn ticks_per_second() -> u64 {
+pub fn ticks_per_second() -> i64 {
     // SAFETY: takes and gives an integer.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    u64::try_from(ticks).ok().filter(|&ticks| ticks > 0).unwrap_or(100)
+    if ticks > 0 { ticks as i64 } else { 100 }
 }
 
 unsafe extern "C" {
@@ -128,10 +129,10 @@ unsafe extern "C" {
 
 /// `clock(3)`: CPU time of the process in microseconds.
 #[inline(always)]
-pub fn clock() -> i64 {
+pub fn clock() -> Result<i64, Errno> {
     // SAFETY: takes nothing and gives an integer.
     let time = unsafe { c_clock() };
-    time as i64
+    if time == -1 { Err(errno()) } else { Ok(time as i64) }
 }
 
 /// How often the kernel took the processor away from this thread (involuntary context switches).
@@ -148,32 +149,54 @@ pub fn current_cpu() -> Result<usize, Errno> {
     usize::try_from(unsafe { libc::sched_getcpu() }).map_err(|_| errno())
 }
 
+/// A set of processors of any size, as the kernel has it: one bit each.
+const WORD: usize = libc::c_ulong::BITS as usize;
+
 /// The processors that this thread may run on, ascending.
 pub fn allowed_cpus() -> Result<Vec<usize>, Errno> {
-    let mut set: libc::cpu_set_t = zeroed();
-    // SAFETY: fills one set of the given size.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
-    if result != 0 {
-        return Err(errno());
+    // The kernel refuses a set that is smaller than its own, which a machine may have at any size.
+    for words in [16, 128, 1024] {
+        let mut set: Vec<libc::c_ulong> = vec![0; words];
+        // SAFETY: fills at most the bytes of the set.
+        let result =
+            unsafe { libc::sched_getaffinity(0, size_of_val(&set[..]), set.as_mut_ptr().cast()) };
+        if result == 0 {
+            let is_set = |&cpu: &usize| set[cpu / WORD] >> (cpu % WORD) & 1 == 1;
+            return Ok((0..words * WORD).filter(is_set).collect());
+        }
+        if errno() != Errno::INVAL {
+            break;
+        }
     }
-    // SAFETY: the number is below the size of the set.
-    let is_set = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
-    Ok((0..libc::CPU_SETSIZE as usize).filter(is_set).collect())
+    Err(errno())
 }
 
-/// Lets this thread run on `cpus` only. Numbers beyond the kernel's set size are refused.
+/// Lets this thread run on `cpus` only.
 pub fn pin(cpus: &[usize]) -> Result<(), Errno> {
-    let mut set: libc::cpu_set_t = zeroed();
-    for &cpu in cpus {
-        if cpu >= libc::CPU_SETSIZE as usize {
-            return Err(Errno::INVAL);
-        }
-        // SAFETY: the number is below the size of the set.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
+    let words = cpus.iter().max().map_or(0, |cpu| cpu / WORD) + 1;
+    let mut set: Vec<libc::c_ulong> = vec![0; words];
+    for cpu in cpus {
+        set[cpu / WORD] |= 1 << (cpu % WORD);
     }
-    // SAFETY: reads one set of the given size.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    // SAFETY: reads the bytes of the set.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set[..]), set.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// How much memory this process may still take by its own limit (`RLIMIT_AS`), in bytes.
+pub fn address_space_limit() -> Option<u64> {
+    let mut limit: libc::rlimit = zeroed();
+    // SAFETY: fills one rlimit.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
+}
+
+/// Whether a signal is ignored, as `nohup` or a shell's `trap ''` have arranged for this process.
+pub fn is_ignored(signal: c_int) -> bool {
+    let mut action: libc::sigaction = zeroed();
+    // SAFETY: with a null new action it only fills the old one.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Forbids or allows this process to read the counter (`PR_SET_TSC`).
@@ -290,6 +313,16 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     // SAFETY: as above.
     let writing = unsafe { OwnedFd::from_raw_fd(ends[1]) };
     Ok((reading, writing))
+}
+
+/// Waits for about `ns`; less if a signal comes, not at all if a sandbox denies it. Unlike `sleep` it
+/// does not panic then, and it reads no clock.
+pub fn pause(ns: u64) {
+    let mut time: libc::timespec = zeroed();
+    time.tv_sec = (ns / 1_000_000_000) as _;
+    time.tv_nsec = (ns % 1_000_000_000) as _;
+    // SAFETY: waits for no descriptor and no signal; reads one timespec.
+    unsafe { libc::ppoll(null_mut(), 0, &raw const time, std::ptr::null()) };
 }
 
 /// Whether `fd` has something to read, or its other end is closed, within `timeout_ms`.

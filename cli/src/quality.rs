@@ -11,7 +11,7 @@ const DIFFERENT_MAX: usize = 4_096;
 /// A record of one thread's readings.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    last: Option<u64>,
+    last: Option<i64>,
     steps: BTreeMap<u64, u64>,
     /// Steps that found no room in the histogram.
     pub uncounted: u64,
@@ -27,13 +27,13 @@ pub struct Ledger {
 
 impl Ledger {
     /// Adds one reading.
-    pub fn add(&mut self, value: u64) {
+    pub fn add(&mut self, value: i64) {
         self.readings += 1;
         match self.last.replace(value) {
             None => {}
             Some(last) if value > last => {
                 let different = self.steps.len();
-                let step = value - last;
+                let step = value.abs_diff(last);
                 match self.steps.get_mut(&step) {
                     Some(count) => *count += 1,
                     None if different < DIFFERENT_MAX => {
@@ -45,7 +45,7 @@ impl Ledger {
             Some(last) if value == last => self.repeated += 1,
             Some(last) => {
                 self.backward += 1;
-                self.backward_worst = self.backward_worst.max(last - value);
+                self.backward_worst = self.backward_worst.max(last.abs_diff(value));
             }
         }
     }
@@ -95,7 +95,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn ledger(values: &[u64]) -> Ledger {
+    fn ledger(values: &[i64]) -> Ledger {
         let mut ledger = Ledger::default();
         values.iter().for_each(|&value| ledger.add(value));
         ledger
@@ -105,7 +105,7 @@ mod tests {
     fn steps_of_26_and_now_and_then_27_are_seen_as_such() {
         let mut value = 1_000;
         let mut ledger = Ledger::default();
-        for i in 0..1_000u64 {
+        for i in 0..1_000 {
             ledger.add(value);
             value += if i % 10 == 0 { 27 } else { 26 };
         }

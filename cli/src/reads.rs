@@ -9,7 +9,7 @@ use clockwise_core::counter::{self, Form, Order};
 use clockwise_core::kernel::{ClockId, Errno, System, Vdso};
 use clockwise_core::units::Timespec;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// How the calls of a loop follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +37,7 @@ pub trait Read: Copy + Send + Sync + 'static {
     fn call(self, dep: u64) -> u64;
 
     /// One reading: nanoseconds, or ticks of the counter.
-    fn value(self) -> Result<u64, Errno>;
+    fn value(self) -> Result<i64, Errno>;
 }
 
 /// The loops over one source.
@@ -49,22 +49,64 @@ pub trait Loops: Send + Sync {
     /// One call, not inlined.
     fn one(&self) -> u64;
     /// One reading.
-    fn value(&self) -> Result<u64, Errno>;
+    fn value(&self) -> Result<i64, Errno>;
     /// Readings one after the other, until `out` is full or one fails; how many.
-    fn values(&self, out: &mut [u64]) -> usize;
-    /// Takes readings and hands them to another thread through `shared`, until told to stop.
-    fn hand_over(&self, shared: &AtomicU64, stop: &AtomicBool) -> HandOver;
+    fn values(&self, out: &mut [i64]) -> usize;
+    /// Takes readings and exchanges them with another thread until told to stop. `side` is 0 in one
+    /// of the threads and 1 in the other.
+    fn exchange(&self, exchange: &Exchange, side: usize) -> HandOver;
 }
 
-/// What one thread saw of the readings of another.
+/// Where two threads leave their readings for each other.
+///
+/// Each has a place of its own, on cache lines of its own: with one word for both, a thread would
+/// nearly always read its own last store back from its store buffer and never meet the other's.
+#[derive(Default)]
+pub struct Exchange {
+    places: [Place; 2],
+    stop: Stop,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Place {
+    value: AtomicI64,
+    /// How many readings were left here: a clock that stands still leaves equal ones.
+    count: AtomicU64,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Stop(AtomicBool);
+
+impl Exchange {
+    /// Both threads end soon.
+    pub fn stop(&self) {
+        self.stop.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What threads saw of each other's readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandOver {
-    /// Readings taken.
-    pub reads: u64,
-    /// Readings smaller than one that the thread had already seen.
+    /// Readings of the other thread that were new to the one that looked.
+    pub count: u64,
+    /// Of those, how often the thread's own next reading was smaller.
     pub violations: u64,
     /// By how much at most, in the source's unit.
     pub worst: u64,
+}
+
+impl HandOver {
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            violations: self.violations + other.violations,
+            worst: self.worst.max(other.worst),
+        }
+    }
 }
 
 impl<R: Read> Loops for R {
@@ -105,12 +147,12 @@ impl<R: Read> Loops for R {
         self.call(0)
     }
 
-    fn value(&self) -> Result<u64, Errno> {
+    fn value(&self) -> Result<i64, Errno> {
         Read::value(*self)
     }
 
     #[inline(never)]
-    fn values(&self, out: &mut [u64]) -> usize {
+    fn values(&self, out: &mut [i64]) -> usize {
         let read = *self;
         for (i, slot) in out.iter_mut().enumerate() {
             match Read::value(read) {
@@ -122,31 +164,39 @@ impl<R: Read> Loops for R {
     }
 
     #[inline(never)]
-    fn hand_over(&self, shared: &AtomicU64, stop: &AtomicBool) -> HandOver {
+    fn exchange(&self, exchange: &Exchange, side: usize) -> HandOver {
         let read = *self;
-        let mut seen = HandOver::default();
-        while !stop.load(Ordering::Relaxed) {
+        let (mine, theirs) = (&exchange.places[side & 1], &exchange.places[!side & 1]);
+        let (mut seen, mut known, mut given) = (HandOver::default(), 0, 0);
+        while !exchange.stop.0.load(Ordering::Relaxed) {
             for _ in 0..64 {
-                // The other thread's reading is known before ours begins, and ours is published
-                // after it ended: acquire and release, as any program would hand it over.
-                let theirs = shared.load(Ordering::Acquire);
+                // The other's reading is known before ours begins, and ours is left after it ended:
+                // acquire and release, as any program would hand it over. The value is loaded after
+                // the count and so is at least as new.
+                let count = theirs.count.load(Ordering::Acquire);
+                let value = theirs.value.load(Ordering::Acquire);
                 let Ok(ours) = Read::value(read) else { return seen };
-                seen.reads += 1;
-                if ours < theirs {
-                    seen.violations += 1;
-                    seen.worst = seen.worst.max(theirs - ours);
+                if count != known {
+                    known = count;
+                    seen.count += 1;
+                    if ours < value {
+                        seen.violations += 1;
+                        seen.worst = seen.worst.max(value.abs_diff(ours));
+                    }
                 }
-                shared.store(ours, Ordering::Release);
+                given += 1;
+                mine.value.store(ours, Ordering::Release);
+                mine.count.store(given, Ordering::Release);
             }
         }
         seen
     }
 }
 
-/// Nanoseconds since the clock's zero. All clocks of a running Linux are at or after their zero.
+/// Nanoseconds since the clock's zero, negative before it.
 #[inline(always)]
-fn nanos(time: Timespec) -> u64 {
-    (time.sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nsec as u64)
+fn nanos(time: Timespec) -> i64 {
+    time.sec.wrapping_mul(1_000_000_000).wrapping_add(time.nsec)
 }
 
 /// A result reduced to a word, without the multiplication of [`nanos`].
@@ -170,10 +220,11 @@ pub struct Empty;
 impl Read for Empty {
     #[inline(always)]
     fn call(self, dep: u64) -> u64 {
-        black_box(dep)
+        counter::nothing();
+        dep
     }
 
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         Err(Errno::NOSYS)
     }
 }
@@ -196,10 +247,12 @@ impl AtomicLoad {
 impl Read for AtomicLoad {
     #[inline(always)]
     fn call(self, dep: u64) -> u64 {
+        // As in the empty loop: unrolled, a load would cost less than nothing.
+        counter::nothing();
         CELLS.get(dep as usize).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         Err(Errno::NOSYS)
     }
 }
@@ -217,8 +270,8 @@ impl<F: Form> Read for CounterForm<F> {
     }
 
     #[inline(always)]
-    fn value(self) -> Result<u64, Errno> {
-        Ok(self.0.read(0))
+    fn value(self) -> Result<i64, Errno> {
+        Ok(self.0.read(0) as i64)
     }
 }
 
@@ -233,7 +286,7 @@ impl Read for LibcClock {
     }
 
     #[inline(always)]
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         os::clock_gettime(self.0).map(nanos)
     }
 }
@@ -249,7 +302,7 @@ impl Read for VdsoClock {
     }
 
     #[inline(always)]
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         self.0.clock_gettime(self.1).map(nanos)
     }
 }
@@ -265,7 +318,7 @@ impl Read for SystemClock {
     }
 
     #[inline(always)]
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         System.clock_gettime(self.0).map(nanos)
     }
 }
@@ -285,7 +338,7 @@ pub struct Call<const WAITS: bool, C, V> {
 impl<const WAITS: bool, C, V> Read for Call<WAITS, C, V>
 where
     C: Fn(u64) -> u64 + Copy + Send + Sync + 'static,
-    V: Fn() -> Result<u64, Errno> + Copy + Send + Sync + 'static,
+    V: Fn() -> Result<i64, Errno> + Copy + Send + Sync + 'static,
 {
     const WAITS: bool = WAITS;
 
@@ -295,7 +348,7 @@ where
     }
 
     #[inline(always)]
-    fn value(self) -> Result<u64, Errno> {
+    fn value(self) -> Result<i64, Errno> {
         (self.value)()
     }
 }
@@ -312,12 +365,12 @@ pub fn timed(
 
 /// A call that gives a count of `unit_ns`.
 pub fn counted<const WAITS: bool>(
-    unit_ns: u64,
+    unit_ns: i64,
     read: impl Fn() -> Result<i64, Errno> + Copy + Send + Sync + 'static,
 ) -> impl Read {
     Call::<WAITS, _, _> {
         call: move |dep| read().map_or(0, |count| count as u64).wrapping_add(dep),
-        value: move || read().map(|count| (count as u64).wrapping_mul(unit_ns)),
+        value: move || read().map(|count| count.wrapping_mul(unit_ns)),
     }
 }
 
@@ -334,11 +387,10 @@ pub fn std_instant() -> impl Read {
         let now = std::time::Instant::now();
         let zero = ZERO.get_or_init(|| now);
         // Signed, so that a step back shows: `duration_since` would hide it.
-        let since = match now.checked_duration_since(*zero) {
+        Ok(match now.checked_duration_since(*zero) {
             Some(after) => after.as_nanos() as i64,
             None => -(zero.duration_since(now).as_nanos() as i64),
-        };
-        Ok((1u64 << 62).wrapping_add_signed(since))
+        })
     };
     Call::<true, _, _> { call, value }
 }
@@ -351,8 +403,10 @@ pub fn std_system_time() -> impl Read {
         dep
     };
     let value = || {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map(|since| since.as_nanos() as u64).map_err(|_| Errno::INVAL)
+        Ok(match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i64,
+            Err(before) => -(before.duration().as_nanos() as i64),
+        })
     };
     Call::<true, _, _> { call, value }
 }
@@ -370,7 +424,7 @@ mod tests {
     ];
 
     /// Readings taken one after the other in one thread, each by another way.
-    fn in_turns(ways: &[&dyn Loops]) -> Vec<u64> {
+    fn in_turns(ways: &[&dyn Loops]) -> Vec<i64> {
         ways.iter().map(|way| way.value().unwrap()).collect()
     }
 
@@ -398,42 +452,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_lone_thread_sees_no_violation_of_a_monotonic_clock() {
-        let (shared, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let seen = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| LibcClock(ClockId::MONOTONIC).hand_over(&shared, &stop));
-            while shared.load(Ordering::Relaxed) == 0 {
+    /// Lets `read` exchange readings with a thread that leaves `left` and nothing else.
+    fn against(read: impl Read, left: i64) -> HandOver {
+        let exchange = Exchange::default();
+        exchange.places[1].value.store(left, Ordering::Relaxed);
+        exchange.places[1].count.store(1, Ordering::Release);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| read.exchange(&exchange, 0));
+            while exchange.places[0].count.load(Ordering::Acquire) < 100 {
                 std::thread::yield_now();
             }
-            stop.store(true, Ordering::Relaxed);
+            exchange.stop();
             thread.join().unwrap()
-        });
-        assert!(seen.reads > 0);
-        assert_eq!((seen.violations, seen.worst), (0, 0));
+        })
+    }
+
+    /// A clock that always says 5.
+    #[derive(Clone, Copy)]
+    struct Stuck;
+
+    impl Read for Stuck {
+        fn call(self, _dep: u64) -> u64 {
+            5
+        }
+
+        fn value(self) -> Result<i64, Errno> {
+            Ok(5)
+        }
     }
 
     #[test]
-    fn a_clock_that_answers_from_the_past_is_a_violation() {
-        #[derive(Clone, Copy)]
-        struct Stuck;
-        impl Read for Stuck {
-            fn call(self, _dep: u64) -> u64 {
-                5
-            }
-            fn value(self) -> Result<u64, Errno> {
-                Ok(5)
-            }
-        }
-        let (shared, stop) = (AtomicU64::new(12), AtomicBool::new(false));
+    fn a_reading_older_than_the_one_handed_over_is_a_violation_and_is_counted_once() {
+        assert_eq!(against(Stuck, 12), HandOver { count: 1, violations: 1, worst: 7 });
+        assert_eq!(against(Stuck, 5), HandOver { count: 1, violations: 0, worst: 0 });
+        let from_before = HandOver { count: 1, violations: 0, worst: 0 };
+        assert_eq!(against(LibcClock(ClockId::MONOTONIC), i64::MIN), from_before);
+    }
+
+    #[test]
+    fn two_threads_meet_each_others_readings_and_not_their_own() {
+        let exchange = Exchange::default();
+        let read = LibcClock(ClockId::MONOTONIC);
         let seen = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| Stuck.hand_over(&shared, &stop));
-            while shared.load(Ordering::Relaxed) != 5 {
+            let threads = [0, 1].map(|side| {
+                let exchange = &exchange;
+                scope.spawn(move || read.exchange(exchange, side))
+            });
+            let given = |side: usize| exchange.places[side].count.load(Ordering::Relaxed);
+            while given(0) < 10_000 || given(1) < 10_000 {
                 std::thread::yield_now();
             }
-            stop.store(true, Ordering::Relaxed);
-            thread.join().unwrap()
+            exchange.stop();
+            threads.map(|thread| thread.join().unwrap())
         });
-        assert_eq!((seen.violations, seen.worst), (1, 7));
+        // Neither can have seen more than the other gave.
+        let given = |side: usize| exchange.places[side].count.load(Ordering::Relaxed);
+        assert!(seen[0].count <= given(1) && seen[1].count <= given(0));
+        assert!(seen[0].count > 0 && seen[1].count > 0);
+        assert_eq!(seen[0].violations + seen[1].violations, 0);
     }
 }

@@ -2,18 +2,17 @@
 //!
 //! Must never decide which samples count, nor keep any.
 
-use crate::availability::try_out;
+use crate::availability::{THREAD_STACK, Tried, try_out};
 use crate::instruments::{Anchor, Instruments};
 use crate::machine::{Machine, Root, cache_bytes, cpu_list};
 use crate::os;
-use crate::reads::{HandOver, Loops, Mode};
+use crate::reads::{Exchange, HandOver, Loops, Mode};
 use crate::sources::{self, Source};
-use crate::world::{Batch, Cold, Single, Singles, Unavailable, World};
+use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Unavailable, World};
 use anyhow::{Result, bail};
 use clockwise_core::counter::Hardware;
-use clockwise_core::kernel::Vdso;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use clockwise_core::kernel::{ClockId, Vdso};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 /// The machine that the tool runs on.
 pub struct Real {
@@ -21,6 +20,7 @@ pub struct Real {
     available: Vec<Result<(), Unavailable>>,
     machine: Machine,
     cpus: Vec<usize>,
+    threads: Result<(), String>,
     instruments: Instruments,
     timing: Timing,
     start_ns: u64,
@@ -69,13 +69,15 @@ impl Real {
         let sources = sources::table(&vdso);
         let machine =
             Machine::read(&Root::real(), vdso.as_ref().map(|_| ()).map_err(String::as_str), &cpus);
-        let (instruments, available) = try_out(&sources, counter.ok(), &machine)?;
+        let Tried { instruments, threads, available } =
+            try_out(&sources, counter.ok(), &machine, &cpus)?;
 
         let mut real = Self {
             sources,
             available,
             machine,
             cpus,
+            threads,
             instruments,
             timing: Timing::default(),
             start_ns: instruments.now_ns(),
@@ -98,7 +100,7 @@ impl Real {
             wall_ns: least(&mut empty.iter().map(|batch| batch.wall_ns)).unwrap_or(0.0),
             ticks: least(&mut empty.iter().filter_map(|batch| batch.ticks)).unwrap_or(0.0),
             cpu_ns: least(&mut empty.iter().filter_map(|batch| batch.cpu_ns)).unwrap_or(0.0),
-            single: least(&mut (0..256).map(|_| self.time_one(nothing).0)).unwrap_or(0.0),
+            single: least(&mut (0..256).map(|_| self.time_one(nothing))).unwrap_or(0.0),
         };
     }
 
@@ -128,12 +130,12 @@ impl Real {
         }
     }
 
-    /// Times one call: ticks where there is a counter, else nanoseconds; and whether the tick came.
+    /// Times one call: ticks where there is a counter, else nanoseconds. Reads nothing else: after an
+    /// eviction the vDSO would be warm if it were read for any other purpose.
     #[inline(never)]
-    fn time_one(&self, source: usize) -> (f64, bool) {
-        let Ok(loops) = &self.sources[source].loops else { return (0.0, false) };
+    fn time_one(&self, source: usize) -> f64 {
+        let Ok(loops) = &self.sources[source].loops else { return 0.0 };
         let instruments = &self.instruments;
-        let tick = instruments.tick();
         let taken = if instruments.counter.is_some() {
             let before = instruments.ticks();
             loops.one();
@@ -143,21 +145,7 @@ impl Real {
             loops.one();
             instruments.now_ns().saturating_sub(before)
         };
-        let at_tick = instruments.tick() != tick || self.follows_tick(taken);
-        (taken as f64, at_tick)
-    }
-
-    /// Whether a call that took long ended shortly after a tick. The coarse clock is moved by one
-    /// processor; the interrupt on this one may come a little later, when it has moved already.
-    fn follows_tick(&self, taken: u64) -> bool {
-        const LONG_NS: f64 = 2_000.0;
-        const LATE_NS: f64 = 50_000.0;
-        let taken_ns = match self.hz {
-            Some((hz, _)) => taken as f64 * 1e9 / hz,
-            None => taken as f64,
-        };
-        let age = || self.instruments.since_tick_ns();
-        taken_ns > LONG_NS && age().is_some_and(|age_ns| (age_ns as f64) < LATE_NS + taken_ns)
+        taken as f64
     }
 
     fn single_ns(&mut self, taken: f64) -> f64 {
@@ -186,18 +174,7 @@ impl Real {
             cache_bytes(&root, None).ok_or("the sizes of the caches are not told in /sys")?;
         let evictor = match &mut self.evictor {
             Some(evictor) => evictor,
-            none => {
-                let bytes = (2 * last).max(4 * level2);
-                let room = memory_available(&root);
-                if bytes > room / 2 {
-                    let (needs, has) = (bytes >> 20, room >> 20);
-                    return Err(format!(
-                        "evicting the caches takes {needs} MB, and {has} are free"
-                    ));
-                }
-                // Written, not just reserved: untouched pages would all be the one page of zeros.
-                none.insert((0..bytes / 8).collect())
-            }
+            none => none.insert(memory((2 * last).max(4 * level2))?),
         };
         let words = match cold {
             Cold::Warm => 0,
@@ -216,56 +193,118 @@ impl Real {
         self.sources[source].loops.as_ref().map(AsRef::as_ref).map_err(Clone::clone)
     }
 
-    /// One thread on each of the first `count` processors (again from the first if there are fewer)
-    /// does `work`; their results.
+    /// One thread on each of `cpus` does `work`, which is told which of them it is; `meanwhile` is done
+    /// here. Their results.
     fn on_processors<T: Send>(
         &self,
-        count: usize,
-        work: &(impl Fn() -> T + Sync),
+        cpus: &[usize],
+        work: &(impl Fn(usize) -> T + Sync),
         meanwhile: impl FnOnce(),
     ) -> Result<Vec<T>, String> {
-        let waiting = AtomicUsize::new(count);
+        self.threads.clone()?;
+        // Signed: where not all can start, those that come after it was set to 0 take it below.
+        let waiting = AtomicIsize::new(isize::try_from(cpus.len()).unwrap_or(isize::MAX));
         std::thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(count);
+            let mut threads = Vec::with_capacity(cpus.len());
             let mut failed = None;
-            for i in 0..count {
-                let (cpu, waiting) = (self.cpus[i % self.cpus.len()], &waiting);
-                let thread = std::thread::Builder::new().stack_size(128 << 10);
+            for (side, &cpu) in cpus.iter().enumerate() {
+                let waiting = &waiting;
+                let thread = std::thread::Builder::new().stack_size(THREAD_STACK);
                 let spawned = thread.spawn_scoped(scope, move || {
-                    // Where it cannot be pinned it runs wherever the kernel lets it.
-                    let _ = os::pin(&[cpu]);
+                    let pinned = os::pin(&[cpu]);
                     waiting.fetch_sub(1, Ordering::AcqRel);
                     while waiting.load(Ordering::Acquire) > 0 {
                         std::thread::yield_now();
                     }
-                    work()
+                    let result = work(side);
+                    pinned.map(|()| result).map_err(|errno| {
+                        format!("a thread cannot be kept on processor {cpu}: {errno}")
+                    })
                 });
                 match spawned {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         waiting.store(0, Ordering::Release);
-                        failed = Some(format!("thread {} of {count} cannot start: {error}", i + 1));
+                        failed = Some(format!("a measuring thread cannot start: {error}"));
                         break;
                     }
                 }
             }
             meanwhile();
-            let results = threads.into_iter().map(|thread| thread.join());
-            let results = results.collect::<Result<Vec<T>, _>>();
-            match failed {
-                Some(reason) => Err(reason),
-                None => results.map_err(|_| "a measuring thread panicked".to_owned()),
-            }
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<T, String>>| {
+                thread.join().unwrap_or_else(|_| Err("a measuring thread panicked".to_owned()))
+            };
+            let results: Result<Vec<T>, String> = threads.into_iter().map(join).collect();
+            failed.map_or(results, Err)
         })
+    }
+
+    /// Waits for `ns` by the reference clock.
+    fn wait(&self, ns: u64) {
+        let until_ns = self.instruments.now_ns() + ns;
+        loop {
+            match until_ns.saturating_sub(self.instruments.now_ns()) {
+                0 => return,
+                left_ns => os::pause(left_ns),
+            }
+        }
     }
 }
 
+/// Memory of this size, all of it touched: reserved pages would all be the one page of zeros.
+fn memory(bytes: u64) -> Result<Vec<u64>, String> {
+    let room = memory_available(&Root::real());
+    let too_much =
+        || format!("evicting the caches takes {} MB, and there is not that much", bytes >> 20);
+    if bytes > room / 2 {
+        return Err(too_much());
+    }
+    let words = usize::try_from(bytes / 8).map_err(|_| too_much())?;
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(words).map_err(|_| too_much())?;
+    memory.extend(0..words as u64);
+    Ok(memory)
+}
+
+/// What may still be taken: of the machine's memory, of the cgroup's, of the process's own limit.
 fn memory_available(root: &Root) -> u64 {
-    let text = root.read("/proc/meminfo").value.unwrap_or_default();
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes =
+    let meminfo = root.read("/proc/meminfo").value.unwrap_or_default();
+    let mut lines = meminfo.lines().filter_map(|line| line.strip_prefix("MemAvailable:"));
+    let machine =
         lines.next().and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
+    let number = |path: &str| root.read(path).value.and_then(|text| text.parse::<u64>().ok());
+    let cgroup =
+        |limit: &str, used: &str| Some(number(limit)?.saturating_sub(number(used).unwrap_or(0)));
+    // Where the process sees its own cgroup, as in a container. Elsewhere the files are not there.
+    let cgroups = own_cgroups(root).into_iter().flat_map(|path| {
+        [
+            cgroup(&format!("{path}/memory.max"), &format!("{path}/memory.current")),
+            cgroup(
+                &format!("{path}/memory.limit_in_bytes"),
+                &format!("{path}/memory.usage_in_bytes"),
+            ),
+        ]
+    });
+    let limits = cgroups.chain([os::address_space_limit(), machine]);
+    limits.flatten().min().unwrap_or(0)
+}
+
+/// The folders of the memory cgroups that the process may be in, of both versions.
+fn own_cgroups(root: &Root) -> Vec<String> {
+    let text = root.read("/proc/self/cgroup").value.unwrap_or_default();
+    let mut folders = vec!["/sys/fs/cgroup".to_owned(), "/sys/fs/cgroup/memory".to_owned()];
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
+        match controllers {
+            "" => folders.push(format!("/sys/fs/cgroup{path}")),
+            some if some.split(',').any(|name| name == "memory") => {
+                folders.push(format!("/sys/fs/cgroup/memory{path}"));
+            }
+            _ => {}
+        }
+    }
+    folders
 }
 
 impl World for Real {
@@ -290,7 +329,7 @@ impl World for Real {
         self.bracket(calls, || loops.batch(mode, calls))
     }
 
-    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<u64>) {
+    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<i64>) {
         let Ok(loops) = self.loops(source) else { return (self.bracket(calls, || {}), None) };
         let mut last = None;
         let batch = self.bracket(calls, || {
@@ -301,15 +340,33 @@ impl World for Real {
     }
 
     fn singles(&mut self, source: usize, count: usize) -> Singles {
-        let before = self.instruments.preemptions();
-        let taken: Vec<(f64, bool)> = (0..count).map(|_| self.time_one(source)).collect();
-        let preempted = self.instruments.preemptions() != before;
-        self.hz();
-        let single = |(taken, at_tick)| Single { ns: self.single_ns(taken), at_tick };
-        Singles { calls: taken.into_iter().map(single).collect(), preempted }
+        let preemptions = self.instruments.preemptions();
+        let hz = self.hz();
+        let long = hz.map_or(LONG_NS, |hz| LONG_NS * hz / 1e9);
+        let mut least = f64::INFINITY;
+        let mut taken: Vec<(f64, Option<u64>)> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let one = self.time_one(source);
+            least = least.min(one);
+            // Only then, and outside the time: the end of a long call is wanted at once.
+            taken.push((one, (one > least + long).then(|| self.instruments.now_ns())));
+        }
+        let cpu = os::current_cpu().unwrap_or(0);
+        let mut singles = Singles {
+            preempted: self.instruments.preemptions() != preemptions,
+            ..Singles::default()
+        };
+        for (taken, end) in taken {
+            let ns = self.single_ns(taken);
+            match end.filter(|_| taken > least + long) {
+                Some(end_ns) => singles.long.push(Long { ns, end_ns, cpu }),
+                None => singles.calls.push(ns),
+            }
+        }
+        singles
     }
 
-    fn values(&mut self, source: usize, out: &mut [u64]) -> usize {
+    fn values(&mut self, source: usize, out: &mut [i64]) -> usize {
         self.loops(source).map_or(0, |loops| loops.values(out))
     }
 
@@ -319,28 +376,53 @@ impl World for Real {
         u64::try_from(os::clock_getres(clock).ok()?.nanos()).ok()
     }
 
-    fn hand_over(&mut self, source: usize, ns: u64) -> Result<HandOver, String> {
-        if self.cpus.len() < 2 {
+    fn tick_period_ns(&self) -> Option<u64> {
+        let period = os::clock_getres(ClockId::MONOTONIC_COARSE).ok()?.nanos();
+        u64::try_from(period).ok().filter(|&period_ns| period_ns > 1)
+    }
+
+    fn cpu_ns(&mut self) -> Option<u64> {
+        self.instruments.cpu_ns()
+    }
+
+    fn processors(&self) -> usize {
+        self.cpus.len()
+    }
+
+    fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {
+        self.threads.clone()?;
+        // Far apart in number is far apart in the machine, as a rule: first and last, halves, and
+        // neighbours, which may share a core.
+        let (cpus, count) = (&self.cpus, self.cpus.len());
+        if count < 2 {
             return Err("needs two processors, and this process may use one".to_owned());
         }
+        let mut pairs =
+            vec![(cpus[0], cpus[count - 1]), (cpus[0], cpus[count / 2]), (cpus[0], cpus[1])];
+        pairs.dedup();
+        Ok(pairs)
+    }
+
+    fn hand_over(
+        &mut self,
+        source: usize,
+        pair: (usize, usize),
+        ns: u64,
+    ) -> Result<HandOver, String> {
         let loops = self.loops(source)?;
-        let (shared, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let work = || {
-            let seen = loops.hand_over(&shared, &stop);
+        let exchange = Exchange::default();
+        let work = |side: usize| {
+            let seen = loops.exchange(&exchange, side);
             // One that could not go on must not leave the other alone.
-            stop.store(true, Ordering::Relaxed);
+            exchange.stop();
             seen
         };
         let wait = || {
-            std::thread::sleep(Duration::from_nanos(ns));
-            stop.store(true, Ordering::Relaxed);
+            self.wait(ns);
+            exchange.stop();
         };
-        let seen = self.on_processors(2, &work, wait)?;
-        Ok(seen.into_iter().fold(HandOver::default(), |sum, one| HandOver {
-            reads: sum.reads + one.reads,
-            violations: sum.violations + one.violations,
-            worst: sum.worst.max(one.worst),
-        }))
+        let seen = self.on_processors(&[pair.0, pair.1], &work, wait)?;
+        Ok(seen.into_iter().fold(HandOver::default(), HandOver::and))
     }
 
     fn together(
@@ -351,18 +433,29 @@ impl World for Real {
         batches: usize,
     ) -> Result<Vec<f64>, String> {
         let loops = self.loops(source)?;
-        let work = || {
-            let one = |_| {
+        let cpus = self.cpus.get(..threads).ok_or("there are fewer processors than threads")?;
+        let busy = AtomicUsize::new(threads);
+        let work = |_| {
+            let mut samples = Vec::with_capacity(batches);
+            // Those that are done go on until all are: nobody must measure alone.
+            while busy.load(Ordering::Acquire) > 0 {
                 let batch = self.bracket(calls, || loops.batch(Mode::Throughput, calls));
-                batch.wall_ns / calls as f64
-            };
-            let samples: Vec<f64> = (0..batches).map(one).collect();
+                if samples.len() < batches {
+                    samples.push(batch.wall_ns / calls as f64);
+                    if samples.len() == batches {
+                        busy.fetch_sub(1, Ordering::AcqRel);
+                    }
+                }
+            }
             crate::stats::median(&samples).unwrap_or(0.0)
         };
-        self.on_processors(threads, &work, || {})
+        self.on_processors(cpus, &work, || {})
     }
 
     fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
+        if self.instruments.counter.is_none() {
+            return Err("needs the counter: any other clock would be cold itself".to_owned());
+        }
         let nothing = self.nothing();
         // A call or two first, so that only what the eviction takes is missing afterwards.
         self.time_one(source);
@@ -373,7 +466,7 @@ impl World for Real {
             self.time_one(nothing);
             std::hint::black_box(self.loops(source)?.waits());
         }
-        let (taken, _) = self.time_one(source);
+        let taken = self.time_one(source);
         Ok(self.single_ns(taken))
     }
 

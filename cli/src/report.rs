@@ -38,9 +38,11 @@ pub struct Report {
 /// The counter's rate.
 #[derive(Debug, Serialize)]
 pub struct CounterRate {
-    /// Ticks per second, measured against the kernel's raw clock over the run.
+    /// Ticks per second of the kernel's raw clock, measured over the run. Where the counter is the
+    /// clocksource that clock is computed from it: then this is the rate the kernel believes in, and
+    /// says nothing of how true that is.
     pub frequency_hz: Option<f64>,
-    /// Half the width of the brackets at both ends.
+    /// Half the width of the brackets at both ends: how well the rate is known, not how true it is.
     pub uncertainty_ppm: Option<f64>,
     /// What processor or firmware claim.
     pub claimed_hz: Option<u64>,
@@ -61,6 +63,8 @@ pub struct Settings {
     pub batch_target_ns: u64,
     /// Complete rounds of the cost.
     pub rounds: u64,
+    /// The share of the time of these rounds in which the measuring thread had a processor.
+    pub cpu_share_percent: Option<f64>,
     /// It was ended early by a signal.
     pub interrupted: bool,
     /// Reads per second for which shares were computed.
@@ -179,8 +183,8 @@ pub struct Tail {
     pub p999_ns: Option<f64>,
     /// The worst of them.
     pub worst_ns: Option<f64>,
-    /// Calls into which the kernel's tick fell.
-    pub at_tick_calls: u64,
+    /// Long calls that ended at the phase of the kernel's tick; `null` if that cannot be told.
+    pub at_tick_calls: Option<u64>,
     /// The worst of those.
     pub at_tick_worst_ns: Option<f64>,
     /// Calls in which the processor was taken away.
@@ -231,14 +235,16 @@ pub struct Step {
 /// Readings handed from thread to thread.
 #[derive(Debug, Default, Serialize)]
 pub struct Causality {
-    /// Readings taken by both.
-    pub reads: Option<u64>,
-    /// Readings smaller than one already seen.
+    /// Readings that one thread left and the other met.
+    pub hand_overs: Option<u64>,
+    /// Of those, how often the other's own next reading was smaller.
     pub violations: Option<u64>,
-    /// The same for a million reads.
+    /// The same for a million.
     pub violations_per_million: Option<f64>,
     /// By how much at most.
     pub worst_ns: Option<f64>,
+    /// The pairs of processors that were compared.
+    pub processors: Vec<[usize; 2]>,
     /// Why there is no figure.
     pub reason: Option<String>,
 }

@@ -8,13 +8,13 @@
 use crate::machine::{Fact, Machine};
 use crate::reads::{HandOver, Mode};
 use crate::sources::{self, Source, Unit, Via};
-use crate::world::{Batch, Cold, Single, Singles, Unavailable, World};
+use crate::world::{Batch, Cold, Long, Singles, Unavailable, World};
 use clockwise_core::kernel::{ClockId, Vdso};
 
 /// Ticks a nanosecond of the simulated counter.
 const TICKS_PER_NS: f64 = 2.5;
 /// Time of the first reading: 2026-01-01 00:00:00 UTC.
-const EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+const EPOCH_NS: i64 = 1_767_225_600_000_000_000;
 const TICK_NS: u64 = 4_000_000;
 
 /// The computed machine.
@@ -151,7 +151,7 @@ impl World for Simulated {
         Batch { calls, wall_ns, ticks, cpu_ns: Some(cpu_ns), preempted, migrated }
     }
 
-    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<u64>) {
+    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<i64>) {
         let batch = self.batch(source, Mode::Throughput, calls);
         let mut last = [0];
         self.values(source, &mut last);
@@ -162,26 +162,30 @@ impl World for Simulated {
         let mut singles = Singles::default();
         for _ in 0..count {
             let mut ns = self.noisy(source, Mode::Serialised);
-            let at_tick = self.random.u32(0..20_000) == 0;
-            ns += if at_tick { 3_000.0 } else { 0.0 };
             ns += if self.random.u32(0..2_000) == 0 { 150.0 } else { 0.0 };
-            singles.calls.push(Single { ns, at_tick });
+            let tick = self.now_ns as u64 / TICK_NS;
             self.now_ns += ns + 40.0;
+            if self.now_ns as u64 / TICK_NS == tick {
+                singles.calls.push(ns);
+            } else {
+                self.now_ns += 3_000.0;
+                singles.long.push(Long { ns: ns + 3_000.0, end_ns: self.now_ns as u64, cpu: 0 });
+            }
         }
         singles
     }
 
-    fn values(&mut self, source: usize, out: &mut [u64]) -> usize {
+    fn values(&mut self, source: usize, out: &mut [i64]) -> usize {
         let (throughput, _, _) = self.cost(source);
-        let step = self.step_ns(source);
+        let step = self.step_ns(source) as i64;
         let ticks = self.sources[source].unit == Unit::Ticks;
         for value in out.iter_mut() {
             self.now_ns += throughput * (1.0 + 0.05 * self.random.f64());
             *value = if ticks {
                 // The counter moves in steps of 26.
-                (self.now_ns * TICKS_PER_NS) as u64 / 26 * 26
+                (self.now_ns * TICKS_PER_NS) as i64 / 26 * 26
             } else {
-                (EPOCH_NS + self.now_ns as u64) / step * step
+                (EPOCH_NS + self.now_ns as i64) / step * step
             };
         }
         out.len()
@@ -194,13 +198,34 @@ impl World for Simulated {
         })
     }
 
-    fn hand_over(&mut self, source: usize, ns: u64) -> Result<HandOver, String> {
+    fn tick_period_ns(&self) -> Option<u64> {
+        Some(TICK_NS)
+    }
+
+    fn cpu_ns(&mut self) -> Option<u64> {
+        Some(self.now_ns as u64)
+    }
+
+    fn processors(&self) -> usize {
+        2
+    }
+
+    fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {
+        Ok(vec![(0, 1)])
+    }
+
+    fn hand_over(
+        &mut self,
+        source: usize,
+        _pair: (usize, usize),
+        ns: u64,
+    ) -> Result<HandOver, String> {
         self.now_ns += ns as f64;
-        let reads = (2.0 * ns as f64 / (self.cost(source).0 + 60.0)) as u64;
+        let count = (2.0 * ns as f64 / (self.cost(source).0 + 150.0)) as u64;
         let unordered =
             self.sources[source].clock == "rdtsc" || self.sources[source].clock == "cntvct";
-        let violations = if unordered { reads / 200_000 } else { 0 };
-        Ok(HandOver { reads, violations, worst: if violations > 0 { 298 } else { 0 } })
+        let violations = if unordered { count / 2 } else { 0 };
+        Ok(HandOver { count, violations, worst: if violations > 0 { 298 } else { 0 } })
     }
 
     fn together(

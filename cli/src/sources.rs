@@ -13,7 +13,7 @@ use crate::reads::{
     std_instant, std_system_time, timed,
 };
 use clockwise_core::counter::{self, Form, FormVisitor, Order};
-use clockwise_core::kernel::{ClockId, Errno, System, Vdso};
+use clockwise_core::kernel::{ClockId, System, Vdso};
 
 /// How a source is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -345,7 +345,7 @@ fn gettimeofday(via: Via, vdso: &Result<Vdso, String>) -> Source {
 }
 
 fn time(via: Via, vdso: &Result<Vdso, String>) -> Source {
-    const SECOND_NS: u64 = 1_000_000_000;
+    const SECOND_NS: i64 = 1_000_000_000;
     let straight =
         vdso.clone().and_then(|vdso| boxed(counted::<false>(SECOND_NS, move || vdso.time())));
     let rows = [
@@ -403,16 +403,7 @@ fn other_calls() -> [Source; 6] {
             Scope::Machine,
             boxed(counted::<true>(tick_ns, || Ok(os::times()))),
         ),
-        libc(
-            "clock",
-            cpu,
-            "microseconds",
-            process,
-            boxed(counted::<true>(1000, || match os::clock() {
-                -1 => Err(Errno::NOSYS),
-                time => Ok(time),
-            })),
-        ),
+        libc("clock", cpu, "microseconds", process, boxed(counted::<true>(1000, os::clock))),
         libc(
             "timespec_get",
             "wall time; steps when it is set, at leap seconds",

@@ -14,12 +14,58 @@ pub struct Summary {
     pub median: f64,
     /// A 95 % interval of the true median, by order statistics; `None` below 6 samples.
     pub median_interval: Option<(f64, f64)>,
-    /// The smallest sample that is not below 99 % of them.
-    pub p99: f64,
+    /// The smallest sample that is not below 99 % of them; `None` below 100 samples.
+    pub p99: Option<f64>,
     /// The largest.
     pub max: f64,
     /// The median of the distances from the median.
     pub mad: f64,
+}
+
+/// Samples of any number in bounded memory: a uniform choice of them, and the extremes of all.
+#[derive(Clone, Debug, Default)]
+pub struct Reservoir {
+    kept: Vec<f64>,
+    seen: u64,
+    extremes: Option<(f64, f64)>,
+}
+
+/// How many samples a [`Reservoir`] keeps.
+const KEPT_MAX: usize = 2_048;
+
+impl Reservoir {
+    /// Adds one.
+    pub fn add(&mut self, sample: f64) {
+        self.seen += 1;
+        let (min, max) = self.extremes.unwrap_or((sample, sample));
+        self.extremes = Some((min.min(sample), max.max(sample)));
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(sample);
+            return;
+        }
+        // The n-th sample takes a random place of n, if that is one of those kept. The places follow
+        // from n alone, so that the same samples give the same choice.
+        let place = fastrand::Rng::with_seed(self.seen).u64(0..self.seen) as usize;
+        if let Some(slot) = self.kept.get_mut(place) {
+            *slot = sample;
+        }
+    }
+
+    /// How many were added.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Those kept.
+    pub fn kept(&self) -> &[f64] {
+        &self.kept
+    }
+
+    /// The summary: of those kept, but the count and the extremes of all.
+    pub fn summary(&self) -> Option<Summary> {
+        let (min, max) = self.extremes?;
+        Some(Summary { count: self.seen as usize, min, max, ..summary(&self.kept)? })
+    }
 }
 
 /// Summarises `samples`, in any order; `None` if there are none. Not for NaN.
@@ -33,7 +79,7 @@ pub fn summary(samples: &[f64]) -> Option<Summary> {
         min,
         median,
         median_interval: median_ranks(sorted.len()).map(|(low, high)| (sorted[low], sorted[high])),
-        p99: quantile(&sorted, 0.99)?,
+        p99: quantile(&sorted, 0.99).filter(|_| sorted.len() >= 100),
         max,
         mad: median_of_sorted(&self::sorted(&distances)),
     })
@@ -108,8 +154,10 @@ mod tests {
             assert_eq!((below(summary.min), above(summary.max)), (0, 0));
             assert!(below(summary.median) <= count / 2 && above(summary.median) <= count / 2);
             // Exactly the definition: 99 % are not above it, and it is the smallest such sample.
-            assert!((count - above(summary.p99)) * 100 >= count * 99);
-            assert!(below(summary.p99) * 100 < count * 99);
+            assert_eq!(summary.p99.is_some(), count >= 100);
+            let p99 = quantile(&sorted(&samples), 0.99).unwrap();
+            assert!((count - above(p99)) * 100 >= count * 99);
+            assert!(below(p99) * 100 < count * 99);
             let distance = |s: &f64| (s - summary.median).abs();
             let nearer = samples.iter().filter(|s| distance(s) < summary.mad).count();
             let farther = samples.iter().filter(|s| distance(s) > summary.mad).count();
@@ -154,6 +202,20 @@ mod tests {
     }
 
     #[test]
+    fn a_reservoir_holds_all_of_few_samples_and_a_fair_choice_of_many() {
+        let mut reservoir = Reservoir::default();
+        assert_eq!(reservoir.summary(), None);
+        (0..100).for_each(|sample| reservoir.add(f64::from(sample)));
+        assert_eq!(reservoir.summary(), summary(&sorted(reservoir.kept())));
+        (100..100_000).for_each(|sample| reservoir.add(f64::from(sample)));
+        let summary = reservoir.summary().unwrap();
+        assert_eq!((summary.count, summary.min, summary.max), (100_000, 0.0, 99_999.0));
+        assert_eq!(reservoir.kept().len(), KEPT_MAX);
+        // Four standard errors of the median of 2,048 uniform samples.
+        assert!((summary.median - 50_000.0).abs() < 4_500.0, "{}", summary.median);
+    }
+
+    #[test]
     fn no_samples_have_no_summary() {
         assert_eq!(summary(&[]), None);
         assert_eq!(median(&[]), None);
@@ -163,7 +225,7 @@ mod tests {
     #[test]
     fn one_sample_is_all_of_its_figures_but_has_no_interval() {
         let summary = summary(&[3.5]).unwrap();
-        assert_eq!((summary.min, summary.median, summary.p99, summary.max), (3.5, 3.5, 3.5, 3.5));
-        assert_eq!((summary.mad, summary.median_interval), (0.0, None));
+        assert_eq!((summary.min, summary.median, summary.max, summary.mad), (3.5, 3.5, 3.5, 0.0));
+        assert_eq!((summary.median_interval, summary.p99), (None, None));
     }
 }

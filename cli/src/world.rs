@@ -25,23 +25,30 @@ pub struct Batch {
     pub migrated: bool,
 }
 
-/// Calls timed one by one.
+/// Calls timed one by one, the cost of timing them taken off.
 #[derive(Clone, Debug, Default)]
 pub struct Singles {
-    /// What each took, with the cost of timing it taken off.
-    pub calls: Vec<Single>,
+    /// What each took, in nanoseconds.
+    pub calls: Vec<f64>,
+    /// Those that took far longer than the shortest.
+    pub long: Vec<Long>,
     /// The kernel took the processor away meanwhile: the longest of them is not the source's.
     pub preempted: bool,
 }
 
-/// One call timed alone.
-#[derive(Clone, Copy, Debug)]
-pub struct Single {
+/// A call that took far longer than others: something came between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Long {
     /// How long it took.
     pub ns: f64,
-    /// The kernel's tick fell into it.
-    pub at_tick: bool,
+    /// When it ended, on a clock that the kernel's ticks are regular on.
+    pub end_ns: u64,
+    /// The processor it ran on.
+    pub cpu: usize,
 }
+
+/// Beyond the shortest of a block of calls, from here on a call is called long.
+pub const LONG_NS: f64 = 2_000.0;
 
 /// How far out of the caches a source is driven before a first call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,15 +83,28 @@ pub trait World {
     /// Runs one batch.
     fn batch(&mut self, source: usize, mode: Mode, calls: u64) -> Batch;
     /// Runs exactly `calls` calls, at least one, and gives the value of the last of them.
-    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<u64>);
+    fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<i64>);
     /// Times `count` calls one by one.
     fn singles(&mut self, source: usize, count: usize) -> Singles;
     /// Reads the source until `out` is full; how many readings there are.
-    fn values(&mut self, source: usize, out: &mut [u64]) -> usize;
+    fn values(&mut self, source: usize, out: &mut [i64]) -> usize;
     /// The resolution that the kernel advertises for the source's clock.
     fn advertised_ns(&self, source: usize) -> Option<u64>;
-    /// Two threads hand readings to each other for `ns`; or why that cannot be done.
-    fn hand_over(&mut self, source: usize, ns: u64) -> Result<HandOver, String>;
+    /// The period of the kernel's tick, if it has one that can be told.
+    fn tick_period_ns(&self) -> Option<u64>;
+    /// CPU time of the measuring thread so far.
+    fn cpu_ns(&mut self) -> Option<u64>;
+    /// How many processors there are to use.
+    fn processors(&self) -> usize;
+    /// Pairs of processors to compare, the farthest apart first; or why there is none.
+    fn pairs(&self) -> Result<Vec<(usize, usize)>, String>;
+    /// Threads on two processors hand each other readings for `ns`; or why that cannot be done.
+    fn hand_over(
+        &mut self,
+        source: usize,
+        pair: (usize, usize),
+        ns: u64,
+    ) -> Result<HandOver, String>;
     /// `threads` threads run `batches` batches of `calls` calls at once: the median nanoseconds a
     /// call of each.
     fn together(

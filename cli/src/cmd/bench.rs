@@ -40,6 +40,7 @@ pub fn run(
     if args.format.is_exact() {
         return exact(args, &mut *world, &mut *watch, save);
     }
+    check_threads(args, &*world)?;
     let selected = select(args, &*world)?;
     let plan = plan(args, &*world, selected);
     let outcome = measure::run(&mut *world, &plan, &mut *watch);
@@ -74,10 +75,19 @@ fn check(args: &Bench) -> Result<()> {
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given && args.format.is_exact()) {
         bail!("{flag} does not go with this format, which makes exactly N calls; give -n N");
     }
-    if args.threads.contains(&0) {
-        bail!("--threads 0 measures nothing; give 1 or more");
-    }
     Ok(())
+}
+
+/// More threads than processors would only wait for each other.
+fn check_threads(args: &Bench, world: &dyn World) -> Result<()> {
+    let processors = world.processors();
+    match args.threads.iter().find(|&&threads| usize::from(threads) > processors) {
+        Some(threads) => bail!(
+            "--threads {threads} is more than the {processors} processors that this process may use; \
+             more threads than processors only wait for each other"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The sources that the patterns name.

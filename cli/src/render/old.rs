@@ -3,7 +3,7 @@
 use crate::exact::{Exact, ExactRow};
 use std::fmt::Write;
 
-const SECOND_NS: u64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// bench_time: a heading, a line a call from the dearest on, then the last value of each.
 pub fn bench_time(result: &Exact) -> String {
@@ -37,8 +37,9 @@ pub fn bench_time(result: &Exact) -> String {
 }
 
 /// As C prints each kind: a timeval in microseconds, a time_t in seconds, a timespec in nanoseconds.
-fn last_value(source: &str, ns: u64) -> String {
-    let (seconds, rest) = (ns / SECOND_NS, ns % SECOND_NS);
+fn last_value(source: &str, ns: i64) -> String {
+    // As a timespec has it: the fraction counts up, also before the epoch.
+    let (seconds, rest) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
     match source {
         "libc/gettimeofday" | "libc/getrusage" => format!("{seconds}.{:06}", rest / 1_000),
         "libc/time" | "vdso/time" => seconds.to_string(),

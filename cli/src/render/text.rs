@@ -93,7 +93,7 @@ fn machine(report: &Report, style: Style) -> String {
     let clocksource = format!("{} (available: {})", machine.clocksource.text(), available.text());
     let frequency = match (report.counter.frequency_hz, report.counter.uncertainty_ppm) {
         (Some(hz), Some(ppm)) => format!(
-            "{:.6} MHz measured, within {} ppm; claimed: {}",
+            "{:.6} MHz by the kernel's raw clock, +-{} ppm; claimed: {}",
             hz / 1e6,
             digits(ppm),
             machine.frequency_claimed.text()
@@ -176,7 +176,7 @@ fn cost(report: &Report, rows: &[&Row], unit: TimeUnit, style: Style) -> String 
         columns.push(Column::figures("share%", 0, rows.iter().map(|row| row.share_percent)));
     }
     let mut out = render(columns, &marks(rows), style);
-    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median; \
+    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median in this run; \
                  cpu: median CPU time; wait: each call waits for the last; fence: a fence after each; \
                  x bare, x cpuid: against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
     legend(&mut out, words, style);
@@ -235,9 +235,10 @@ fn worth(rows: &[&Row], style: Style) -> String {
     let mut out = render(columns, &rows.iter().map(color).collect::<Vec<_>>(), style);
     let words = "getres: the advertised resolution; step: seen between readings that differ, < where it \
                  is the reader's pace and not the clock's; same: readings equal to the one before; back: \
-                 steps back in one thread; acausal, by: readings in a million older than one that another \
-                 thread had handed over, and by how much at most; p99 to worst: of calls timed one by one, \
-                 apart from the worst at the kernel's tick and the worst with the processor taken away.";
+                 steps back in one thread; acausal, by: of a million readings handed over, how often the \
+                 other thread's next one was older, and by how much at most; p99 to worst: of calls timed \
+                 one by one, apart from the worst at the phase of the kernel's tick and the worst with the \
+                 processor taken away.";
     legend(&mut out, words, style);
     out
 }
