@@ -12,8 +12,7 @@ use crate::world::{Batch, Cold, Single, Singles, Unavailable, World};
 use anyhow::{Result, bail};
 use clockwise_core::counter::Hardware;
 use clockwise_core::kernel::Vdso;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering};
 
 /// The machine that the tool runs on.
 pub struct Real {
@@ -224,7 +223,8 @@ impl Real {
         work: &(impl Fn() -> T + Sync),
         meanwhile: impl FnOnce(),
     ) -> Result<Vec<T>, String> {
-        let waiting = AtomicUsize::new(count);
+        // Signed: where not all can start, those that come after it was set to 0 take it below.
+        let waiting = AtomicIsize::new(isize::try_from(count).unwrap_or(isize::MAX));
         std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(count);
             let mut failed = None;
@@ -332,7 +332,13 @@ impl World for Real {
             seen
         };
         let wait = || {
-            std::thread::sleep(Duration::from_nanos(ns));
+            let until_ns = self.instruments.now_ns() + ns;
+            loop {
+                match until_ns.saturating_sub(self.instruments.now_ns()) {
+                    0 => break,
+                    left_ns => os::pause(left_ns),
+                }
+            }
             stop.store(true, Ordering::Relaxed);
         };
         let seen = self.on_processors(2, &work, wait)?;
