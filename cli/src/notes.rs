@@ -26,6 +26,8 @@ pub enum Note {
     Disturbed { percent: f64 },
     /// The budget ended before every source had its turn.
     TooShort { rows: usize },
+    /// No row has a figure.
+    NothingMeasured { example: String },
     /// A signal ended the run.
     Interrupted { rounds: u64 },
     /// The counter is not the kernel's clocksource: across threads it promises nothing here.
@@ -46,7 +48,7 @@ impl Note {
 
     /// Whether something that was asked could not be told.
     pub fn is_unanswered(&self) -> bool {
-        matches!(self, Self::Interrupted { .. })
+        matches!(self, Self::Interrupted { .. } | Self::NothingMeasured { .. })
     }
 
     /// A stable name.
@@ -60,6 +62,7 @@ impl Note {
             Self::OneProcessor => "one_processor",
             Self::Disturbed { .. } => "disturbed",
             Self::TooShort { .. } => "too_short",
+            Self::NothingMeasured { .. } => "nothing_measured",
             Self::Interrupted { .. } => "interrupted",
             Self::CounterNotTrusted { .. } => "counter_not_trusted",
             Self::ClaimRefused { .. } => "claim_refused",
@@ -98,6 +101,9 @@ impl Note {
             ),
             Self::TooShort { rows } => {
                 format!("{rows} rows have no figure: the time was too short; give more with --time")
+            }
+            Self::NothingMeasured { example } => {
+                format!("nothing was measured: {example}; choose other sources with --only")
             }
             Self::Interrupted { rounds } => {
                 format!("interrupted: the figures are of {rounds} complete rounds")
@@ -190,6 +196,10 @@ pub fn raise(
         notes.push(Note::Disturbed { percent: disturbed_percent });
     }
     let unmeasured = rows.iter().filter(|row| row.status == "no sample").count();
+    if let Some(first) = rows.first().filter(|_| rows.iter().all(|row| row.status != "measured")) {
+        let reason = first.reason.as_deref().unwrap_or("without a reason");
+        notes.push(Note::NothingMeasured { example: format!("{}: {reason}", first.name) });
+    }
     if unmeasured > 0 {
         notes.push(Note::TooShort { rows: unmeasured });
     }
@@ -245,3 +255,6 @@ fn broken(row: &Row, promises: Promises) -> Vec<Note> {
     }
     notes
 }
+
+#[cfg(test)]
+mod tests;

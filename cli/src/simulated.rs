@@ -51,6 +51,12 @@ impl Simulated {
         }
     }
 
+    /// Its description, for tests that need another machine.
+    #[cfg(test)]
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
     /// What a call costs in nanoseconds: throughput, and what each other mode adds.
     fn cost(&self, source: usize) -> (f64, f64, f64) {
         let source = &self.sources[source];
