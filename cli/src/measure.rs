@@ -403,32 +403,4 @@ impl Samples {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn batch(wall_ns: f64, cpu_ns: f64) -> Batch {
-        let ticks = Some(2.0 * wall_ns);
-        Batch { calls: 10, wall_ns, ticks, cpu_ns: Some(cpu_ns), preempted: false, migrated: false }
-    }
-
-    #[test]
-    fn disturbed_batches_are_counted_once_and_do_not_count() {
-        let mut samples = Samples::default();
-        samples.add(&batch(100_000.0, 100_000.0));
-        samples.add(&batch(102_900.0, 100_000.0));
-        samples.add(&batch(104_000.0, 100_000.0));
-        samples.add(&Batch { preempted: true, migrated: true, ..batch(9e6, 1e5) });
-        samples.add(&Batch { migrated: true, ..batch(9e6, 1e5) });
-        assert_eq!(samples.wall_ns, [10_000.0, 10_290.0]);
-        assert_eq!(samples.ticks, [20_000.0, 20_580.0]);
-        assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
-        assert_eq!((samples.cpu_ns.len(), samples.calls), (5, 50));
-    }
-
-    #[test]
-    fn without_a_cpu_clock_no_batch_is_called_stolen() {
-        let mut samples = Samples::default();
-        samples.add(&Batch { cpu_ns: None, ..batch(100_000.0, 0.0) });
-        assert_eq!((samples.wall_ns.len(), samples.stolen, samples.cpu_ns.len()), (1, 0, 0));
-    }
-}
+mod tests;
