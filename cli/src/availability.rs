@@ -118,6 +118,7 @@ fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
             None => "faults (SIGSEGV)".to_owned(),
         },
         Outcome::Killed(signal) => format!("is killed by signal {signal}"),
+        Outcome::Lost => "ends the process that tries it".to_owned(),
         Outcome::Hung => "does not return".to_owned(),
     }
 }

@@ -28,7 +28,7 @@ pub fn evaluate(
     let mut sources: Vec<Row> = plan
         .selected
         .iter()
-        .map(|&source| row(world, source, &outcome.findings[source], &basis, tick_ns, rate_hz))
+        .map(|&source| row(world, plan, source, outcome, &basis, tick_ns, rate_hz))
         .collect();
     let key = |row: &Row| row.throughput.median_ns.unwrap_or(f64::INFINITY);
     sources.sort_by(|a, b| key(a).total_cmp(&key(b)));
@@ -92,13 +92,14 @@ impl Basis {
 
 fn row(
     world: &dyn World,
+    plan: &Plan,
     source: usize,
-    findings: &Findings,
+    outcome: &Outcome,
     basis: &Basis,
     tick_ns: Option<f64>,
     rate_hz: Option<f64>,
 ) -> Row {
-    let about = &world.sources()[source];
+    let (about, findings) = (&world.sources()[source], &outcome.findings[source]);
     let missing = world.available(source).err();
     let waits = about.loops.as_ref().is_ok_and(|loops| loops.waits());
     let cost = |mode: Mode| match missing {
@@ -116,7 +117,12 @@ fn row(
         (None, Some(_)) => "measured",
     };
     let errno = missing.and_then(|missing| missing.errno.clone());
-    let reason = missing.map(|m| m.reason.clone()).or_else(|| throughput.reason.clone());
+    let missing = missing.map(|missing| missing.reason.as_str());
+    let reason = missing.map(str::to_owned).or_else(|| throughput.reason.clone());
+    let asked = |threads: &usize| {
+        let found = findings.together.iter().find(|(number, _)| number == threads);
+        crowd(*threads, found.map(|(_, result)| result))
+    };
     let share = |rate_hz: f64| throughput.median_ns.map(|ns| ns * rate_hz / 1e7);
     Row {
         name: about.name.clone(),
@@ -132,14 +138,10 @@ fn row(
         latency: cost(Mode::Latency),
         serialised: cost(Mode::Serialised),
         share_percent: rate_hz.and_then(share),
-        tail: tail(findings),
-        quality: quality(about, findings, world.advertised_ns(source), tick_ns, reason.as_deref()),
-        threads: findings
-            .together
-            .iter()
-            .map(|(threads, result)| crowd(*threads, result))
-            .collect(),
-        cold: cold(findings),
+        tail: tail(findings, missing),
+        quality: quality(about, findings, world.advertised_ns(source), tick_ns, missing),
+        threads: plan.threads.iter().filter(|_| missing.is_none()).map(asked).collect(),
+        cold: (plan.cold && missing.is_none()).then(|| cold(findings)),
         throughput,
         reason,
     }
@@ -187,7 +189,7 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
     }
 }
 
-fn tail(findings: &Findings) -> Tail {
+fn tail(findings: &Findings, missing: Option<&str>) -> Tail {
     let own = stats::sorted(&findings.singles);
     let at_tick = findings.at_tick.as_deref();
     let worst = |calls: &[f64]| calls.iter().copied().max_by(f64::total_cmp);
@@ -201,6 +203,7 @@ fn tail(findings: &Findings) -> Tail {
         at_tick_worst_ns: at_tick.and_then(worst),
         preempted_calls: findings.preempted.len() as u64,
         preempted_worst_ns: worst(&findings.preempted),
+        reason: own.is_empty().then(|| missing.unwrap_or(OVER).to_owned()),
     }
 }
 
@@ -284,28 +287,35 @@ fn causality(
 /// Below so many hand-overs without a violation nothing is said.
 const HAND_OVERS_MIN: u64 = 1_000;
 
-fn crowd(threads: usize, result: &Result<Vec<f64>, String>) -> Crowd {
+fn crowd(threads: usize, result: Option<&Result<Vec<f64>, String>>) -> Crowd {
+    let without = |reason: &str| Crowd {
+        threads,
+        median_ns: None,
+        max_ns: None,
+        reason: Some(reason.to_owned()),
+    };
     match result {
-        Ok(medians) => Crowd {
+        Some(Ok(medians)) => Crowd {
             threads,
             median_ns: stats::median(medians),
             max_ns: medians.iter().copied().max_by(f64::total_cmp),
             reason: None,
         },
-        Err(reason) => {
-            Crowd { threads, median_ns: None, max_ns: None, reason: Some(reason.clone()) }
-        }
+        Some(Err(reason)) => without(reason),
+        None => without(OVER),
     }
 }
 
-fn cold(findings: &Findings) -> Option<ColdCost> {
+fn cold(findings: &Findings) -> ColdCost {
     let [warm, level2, last] = &findings.cold;
-    let asked = findings.cold_reason.is_some() || !warm.is_empty();
-    asked.then(|| ColdCost {
+    ColdCost {
         warm_ns: stats::median(warm),
         after_l2_ns: stats::median(level2),
         after_llc_ns: stats::median(last),
         samples: last.len() as u64,
         reason: findings.cold_reason.clone().or_else(|| last.is_empty().then(|| OVER.to_owned())),
-    })
+    }
 }
+
+#[cfg(test)]
+mod tests;

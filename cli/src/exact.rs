@@ -5,11 +5,14 @@
 
 use crate::machine::Machine;
 use crate::measure::Watch;
+use crate::sources::Unit;
 use crate::world::World;
 use serde::Serialize;
 
 /// How long the calls of one piece take, so that progress shows and a signal is heard.
 const PIECE_NS: f64 = 20e6;
+
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// A row of an old table.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +90,24 @@ pub struct ExactRow {
     pub elapsed_ns: Option<f64>,
     /// One of them.
     pub per_call_us: Option<f64>,
-    /// The value of the last one: nanoseconds or ticks.
-    pub last_value: Option<i64>,
+    /// The value of the last one, for a clock: seconds as decimal text, since a number would lose
+    /// the nanoseconds in most readers.
+    pub last_value_s: Option<String>,
+    /// The value of the last one, for the counter.
+    pub last_value_ticks: Option<u64>,
     /// Why there is none.
     pub reason: Option<String>,
+}
+
+/// As C prints each kind: a timeval in microseconds, a time_t in seconds, a timespec in nanoseconds.
+fn seconds(source: &str, ns: i64) -> String {
+    // As a timespec has it: the fraction counts up, also before the epoch.
+    let (seconds, rest) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
+    match source {
+        "libc/gettimeofday" | "libc/getrusage" => format!("{seconds}.{:06}", rest / 1_000),
+        "libc/time" | "vdso/time" => seconds.to_string(),
+        _ => format!("{seconds}.{rest:09}"),
+    }
 }
 
 /// Makes `calls` calls of each entry that this processor has.
@@ -113,9 +130,11 @@ pub fn run(world: &mut dyn World, entries: &[Entry], calls: u64, watch: &mut dyn
             calls: 0,
             elapsed_ns: None,
             per_call_us: None,
-            last_value: None,
+            last_value_s: None,
+            last_value_ticks: None,
             reason: world.available(source).err().map(|missing| missing.reason.clone()),
         };
+        let mut last_value = None;
         let mut piece = 1;
         while row.reason.is_none() && row.calls < calls {
             if watch.interrupted() {
@@ -129,11 +148,15 @@ pub fn run(world: &mut dyn World, entries: &[Entry], calls: u64, watch: &mut dyn
             let (batch, last) = world.exactly(source, now);
             row.calls += now;
             *row.elapsed_ns.get_or_insert(0.0) += batch.wall_ns;
-            row.last_value = last;
+            last_value = last;
             // At most tenfold at a time: the first calls may be much dearer than the rest.
             let factor = (PIECE_NS / batch.wall_ns.max(1.0)).min(10.0);
             piece = ((now as f64 * factor) as u64).max(1);
             watch.done((i as f64 + row.calls as f64 / calls as f64) / found.len() as f64);
+        }
+        match world.sources()[source].unit {
+            Unit::Ticks => row.last_value_ticks = last_value.map(i64::cast_unsigned),
+            _ => row.last_value_s = last_value.map(|ns| seconds(entry.source, ns)),
         }
         row.per_call_us = row.elapsed_ns.map(|ns| ns / row.calls.max(1) as f64 / 1e3);
         rows.push(row);

@@ -7,6 +7,7 @@ mod availability;
 mod cmd;
 mod evaluate;
 mod exact;
+mod exchange;
 mod instruments;
 mod machine;
 mod measure;

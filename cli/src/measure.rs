@@ -7,8 +7,9 @@
 //!
 //! Everything here is asked of a `World`; must never read a clock or print.
 
+use crate::exchange::HandOver;
 use crate::quality::Ledger;
-use crate::reads::{HandOver, Mode};
+use crate::reads::Mode;
 use crate::sources::{Scope, Unit};
 use crate::stats::Reservoir;
 use crate::ticks;
@@ -86,7 +87,8 @@ pub struct Findings {
     pub singles: Vec<f64>,
     /// Those that the kernel's tick made long; `None` if ticks cannot be told.
     pub at_tick: Option<Vec<f64>>,
-    long: Vec<Long>,
+    /// Long calls, before they are told apart.
+    pub long: Vec<Long>,
     /// The longest calls of blocks in which the processor was taken away.
     pub preempted: Vec<f64>,
     /// Readings in one thread.
@@ -457,32 +459,4 @@ impl Samples {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn batch(wall_ns: f64, cpu_ns: f64) -> Batch {
-        let ticks = Some(2.0 * wall_ns);
-        Batch { calls: 10, wall_ns, ticks, cpu_ns: Some(cpu_ns), preempted: false, migrated: false }
-    }
-
-    #[test]
-    fn disturbed_batches_are_counted_once_and_do_not_count() {
-        let mut samples = Samples::default();
-        samples.add(&batch(100_000.0, 100_000.0));
-        samples.add(&batch(102_900.0, 100_000.0));
-        samples.add(&batch(104_000.0, 100_000.0));
-        samples.add(&Batch { preempted: true, migrated: true, ..batch(9e6, 1e5) });
-        samples.add(&Batch { migrated: true, ..batch(9e6, 1e5) });
-        assert_eq!(samples.wall_ns.kept(), [10_000.0, 10_290.0]);
-        assert_eq!(samples.ticks.kept(), [20_000.0, 20_580.0]);
-        assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
-        assert_eq!((samples.cpu_ns.seen(), samples.calls), (5, 50));
-    }
-
-    #[test]
-    fn without_a_cpu_clock_no_batch_is_called_stolen() {
-        let mut samples = Samples::default();
-        samples.add(&Batch { cpu_ns: None, ..batch(100_000.0, 0.0) });
-        assert_eq!((samples.wall_ns.seen(), samples.stolen, samples.cpu_ns.seen()), (1, 0, 0));
-    }
-}
+mod tests;

@@ -32,6 +32,8 @@ pub enum Note {
     FewBatches { rows: usize },
     /// The budget ended before something beside the cost was looked at.
     Skipped { rows: usize },
+    /// No row has a figure.
+    NothingMeasured { example: String },
     /// A signal ended the run.
     Interrupted { rounds: u64 },
     /// The counter is not the kernel's clocksource: across threads it promises nothing here.
@@ -52,7 +54,7 @@ impl Note {
 
     /// Whether something that was asked could not be told.
     pub fn is_unanswered(&self) -> bool {
-        matches!(self, Self::Interrupted { .. })
+        matches!(self, Self::Interrupted { .. } | Self::NothingMeasured { .. })
     }
 
     /// A stable name.
@@ -69,6 +71,7 @@ impl Note {
             Self::TooShort { .. } => "too_short",
             Self::FewBatches { .. } => "few_batches",
             Self::Skipped { .. } => "skipped",
+            Self::NothingMeasured { .. } => "nothing_measured",
             Self::Interrupted { .. } => "interrupted",
             Self::CounterNotTrusted { .. } => "counter_not_trusted",
             Self::ClaimRefused { .. } => "claim_refused",
@@ -119,6 +122,9 @@ impl Note {
             ),
             Self::TooShort { rows } => {
                 format!("{rows} rows have no figure: the time was too short; give more with --time")
+            }
+            Self::NothingMeasured { example } => {
+                format!("nothing was measured: {example}; choose other sources with --only")
             }
             Self::Interrupted { rounds } => {
                 format!("interrupted: the figures are of {rounds} complete rounds")
@@ -212,6 +218,10 @@ pub fn raise(
         notes.push(Note::Disturbed { percent: disturbed_percent });
     }
     let unmeasured = rows.iter().filter(|row| row.status == "no sample").count();
+    if let Some(first) = rows.first().filter(|_| rows.iter().all(|row| row.status != "measured")) {
+        let reason = first.reason.as_deref().unwrap_or("without a reason");
+        notes.push(Note::NothingMeasured { example: format!("{}: {reason}", first.name) });
+    }
     if unmeasured > 0 {
         notes.push(Note::TooShort { rows: unmeasured });
     }
@@ -288,3 +298,6 @@ fn broken(row: &Row, promises: Promises) -> Vec<Note> {
     }
     notes
 }
+
+#[cfg(test)]
+mod tests;

@@ -278,6 +278,12 @@ pub fn in_child(work: impl FnOnce()) -> Result<i32, Errno> {
     }
 }
 
+/// Has the kernel keep how children end until [`wait`] asks: a parent may have arranged otherwise.
+pub fn keep_children() {
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Kills a child outright; it still has to be waited for.
 pub fn kill(child: i32) {
     // SAFETY: takes integers. The number is that of a child not yet waited for, so nobody else's.
@@ -325,9 +331,15 @@ pub fn pause(ns: u64) {
     unsafe { libc::ppoll(null_mut(), 0, &raw const time, std::ptr::null()) };
 }
 
-/// Whether `fd` has something to read, or its other end is closed, within `timeout_ms`.
+/// Whether `fd` has something to read, or its other end is closed, within `timeout_ms`. A signal
+/// starts the waiting anew.
 pub fn is_readable(fd: c_int, timeout_ms: c_int) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one structure, as the count says.
-    unsafe { libc::poll(&raw mut poll, 1, timeout_ms) > 0 }
+    loop {
+        // SAFETY: one structure, as the count says.
+        let result = unsafe { libc::poll(&raw mut poll, 1, timeout_ms) };
+        if result >= 0 || errno() != Errno(libc::EINTR) {
+            return result > 0;
+        }
+    }
 }

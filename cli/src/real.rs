@@ -3,10 +3,11 @@
 //! Must never decide which samples count, nor keep any.
 
 use crate::availability::{THREAD_STACK, Tried, try_out};
+use crate::exchange::{Exchange, HandOver};
 use crate::instruments::{Anchor, Instruments};
 use crate::machine::{Machine, Root, cache_bytes, cpu_list};
 use crate::os;
-use crate::reads::{Exchange, HandOver, Loops, Mode};
+use crate::reads::{Loops, Mode};
 use crate::sources::{self, Source};
 use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Unavailable, World};
 use anyhow::{Result, bail};

@@ -191,6 +191,8 @@ pub struct Tail {
     pub preempted_calls: u64,
     /// The worst of those.
     pub preempted_worst_ns: Option<f64>,
+    /// Why there is no figure.
+    pub reason: Option<String>,
 }
 
 /// What a clock is worth.

@@ -20,19 +20,25 @@ impl Save {
     /// Makes the file beside its place, which tells at once whether it can be written.
     pub fn create(place: &Path) -> Result<Self> {
         let remedy = "give --save a file in a folder that you may write to";
-        let name = place
-            .file_name()
-            .with_context(|| format!("{} names no file; {remedy}", place.display()))?;
+        // A link stays: what it names is replaced.
+        let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         if place.is_dir() {
             return Err(anyhow!("{} is a folder; {remedy}", place.display()));
         }
+        // A device or a pipe would be replaced by a plain file, for everybody.
+        if place.exists() && !place.is_file() {
+            return Err(anyhow!("{} is not a plain file; {remedy}", place.display()));
+        }
+        let name = place
+            .file_name()
+            .with_context(|| format!("`{}` names no file; {remedy}", place.display()))?;
         let mut beside = name.to_owned();
         beside.push(format!(".{}.part", std::process::id()));
         let beside = place.with_file_name(beside);
         let file = File::create_new(&beside).map_err(|error| {
             anyhow!("{} cannot be written: {}; {remedy}", place.display(), words(&error))
         })?;
-        Ok(Self { file, beside, place: place.to_owned(), finished: false })
+        Ok(Self { file, beside, place, finished: false })
     }
 
     /// Writes the content and puts the file in its place.

@@ -5,8 +5,9 @@
 //! batches and an auxiliary clock that is missing. Must never be mistaken for a measurement: the
 //! machine says that it is simulated wherever its name is printed.
 
+use crate::exchange::HandOver;
 use crate::machine::{Fact, Machine};
-use crate::reads::{HandOver, Mode};
+use crate::reads::Mode;
 use crate::sources::{self, Source, Unit, Via};
 use crate::world::{Batch, Cold, Long, Singles, Unavailable, World};
 use clockwise_core::kernel::{ClockId, Vdso};
@@ -49,6 +50,12 @@ impl Simulated {
             random: fastrand::Rng::with_seed(u64::from(seed)),
             now_ns: 0.0,
         }
+    }
+
+    /// Its description, for tests that need another machine.
+    #[cfg(test)]
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
     }
 
     /// What a call costs in nanoseconds: throughput, and what each other mode adds.

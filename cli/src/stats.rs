@@ -33,6 +33,15 @@ pub struct Reservoir {
 /// How many samples a [`Reservoir`] keeps.
 const KEPT_MAX: usize = 2_048;
 
+#[cfg(test)]
+impl FromIterator<f64> for Reservoir {
+    fn from_iter<T: IntoIterator<Item = f64>>(samples: T) -> Self {
+        let mut reservoir = Self::default();
+        samples.into_iter().for_each(|sample| reservoir.add(sample));
+        reservoir
+    }
+}
+
 impl Reservoir {
     /// Adds one.
     pub fn add(&mut self, sample: f64) {
@@ -203,9 +212,8 @@ mod tests {
 
     #[test]
     fn a_reservoir_holds_all_of_few_samples_and_a_fair_choice_of_many() {
-        let mut reservoir = Reservoir::default();
-        assert_eq!(reservoir.summary(), None);
-        (0..100).for_each(|sample| reservoir.add(f64::from(sample)));
+        assert_eq!(Reservoir::default().summary(), None);
+        let mut reservoir: Reservoir = (0..100).map(f64::from).collect();
         assert_eq!(reservoir.summary(), summary(&sorted(reservoir.kept())));
         (100..100_000).for_each(|sample| reservoir.add(f64::from(sample)));
         let summary = reservoir.summary().unwrap();

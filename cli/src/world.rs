@@ -4,8 +4,9 @@
 //! so that the whole tool can be tested to the last character. Everything that decides, counts or
 //! prints is on this side of the door. Must never hold policy: a world answers, it does not choose.
 
+use crate::exchange::HandOver;
 use crate::machine::Machine;
-use crate::reads::{HandOver, Mode};
+use crate::reads::Mode;
 use crate::sources::Source;
 
 /// A batch of calls and what happened to the thread meanwhile.

@@ -14,6 +14,7 @@ use crate::save::Save;
 use crate::simulated::Simulated;
 use crate::world::World;
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 const DEFAULT_NS: f64 = 4.3e9;
 const QUICK_NS: f64 = 0.75e9;
@@ -46,9 +47,7 @@ pub fn run(
     let outcome = measure::run(&mut *world, &plan, &mut *watch);
     drop(watch);
     let report = evaluate(&mut *world, &plan, &outcome, args.rate);
-    if let Some(save) = save {
-        save.finish(&render::json(&report))?;
-    }
+    let unsaved = keep(save, &report);
     let text = match args.format {
         Format::Json => render::json(&report),
         Format::Csv => render::csv::csv(&report)?,
@@ -56,7 +55,22 @@ pub fn run(
         _ => render::text::text(&report, style),
     };
     let in_text = args.format == Format::Text;
-    Ok(Answer { text, warnings: warnings(&report, in_text), status: status(&report) })
+    let answer = Answer { text, warnings: warnings(&report, in_text), status: status(&report) };
+    Ok(with_failure(answer, unsaved))
+}
+
+/// Writes the file that was asked for; why not, if that fails: what was measured is printed still.
+fn keep(save: Option<Save>, result: &impl Serialize) -> Option<String> {
+    save.and_then(|save| save.finish(&render::json(result)).err()).map(|error| format!("{error:#}"))
+}
+
+/// The answer, and that something else failed.
+fn with_failure(mut answer: Answer, failure: Option<String>) -> Answer {
+    if let Some(failure) = failure {
+        answer.warnings.push(failure);
+        answer.status = 1;
+    }
+    answer
 }
 
 /// Flags that clap cannot weigh against each other.
@@ -151,9 +165,7 @@ fn exact(
         _ => (&TIMETEST, 10_000),
     };
     let result: Exact = exact::run(world, entries, args.calls.unwrap_or(default), watch);
-    if let Some(save) = save {
-        save.finish(&render::json(&result))?;
-    }
+    let unsaved = keep(save, &result);
     let text = match args.format {
         Format::BenchTime => render::old::bench_time(&result),
         _ => render::old::timetest(&result),
@@ -167,5 +179,5 @@ fn exact(
     }
     let told_nothing = result.rows.iter().all(|row| row.elapsed_ns.is_none());
     let status = if result.interrupted || told_nothing { 2 } else { 0 };
-    Ok(Answer { text, warnings, status })
+    Ok(with_failure(Answer { text, warnings, status }, unsaved))
 }

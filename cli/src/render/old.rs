@@ -3,8 +3,6 @@
 use crate::exact::{Exact, ExactRow};
 use std::fmt::Write;
 
-const SECOND_NS: i64 = 1_000_000_000;
-
 /// bench_time: a heading, a line a call from the dearest on, then the last value of each.
 pub fn bench_time(result: &Exact) -> String {
     let mut out = format!(
@@ -28,23 +26,11 @@ pub fn bench_time(result: &Exact) -> String {
         out.push('\n');
     }
     for row in &result.rows {
-        if let Some(value) = row.last_value {
-            let _ =
-                writeln!(out, "Last value from {}: {}", row.name, last_value(&row.source, value));
+        if let Some(value) = &row.last_value_s {
+            let _ = writeln!(out, "Last value from {}: {value}", row.name);
         }
     }
     out
-}
-
-/// As C prints each kind: a timeval in microseconds, a time_t in seconds, a timespec in nanoseconds.
-fn last_value(source: &str, ns: i64) -> String {
-    // As a timespec has it: the fraction counts up, also before the epoch.
-    let (seconds, rest) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
-    match source {
-        "libc/gettimeofday" | "libc/getrusage" => format!("{seconds}.{:06}", rest / 1_000),
-        "libc/time" | "vdso/time" => seconds.to_string(),
-        _ => format!("{seconds}.{rest:09}"),
-    }
 }
 
 /// timetest: a line for the counter, a line for gettimeofday, and their ratio.

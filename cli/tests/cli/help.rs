@@ -1,0 +1,109 @@
+//! Help, manual page and completions: made from one definition, so all name every flag.
+
+use crate::common::clockwise;
+
+const FLAGS: [&str; 14] = [
+    "--quick",
+    "--time",
+    "--only",
+    "--seed",
+    "--threads",
+    "--cold",
+    "--cpus",
+    "--rate",
+    "--format",
+    "-n",
+    "--save",
+    "--forbid-counter",
+    "--color",
+    "--help",
+];
+
+const FORMATS: [&str; 6] = ["text", "json", "csv", "repnop", "bench_time", "timetest"];
+
+#[test]
+fn the_help_names_every_flag_and_format_and_shows_examples() {
+    for long in ["-h", "--help"] {
+        let help = clockwise(&["bench", long]).exits(0).stdout;
+        for word in FLAGS.iter().chain(&FORMATS) {
+            assert!(help.contains(word), "{long} does not name {word}");
+        }
+        for part in ["Examples:", "clockwise bench --quick --only '*/monotonic'", "WAY/CLOCK"] {
+            assert!(help.contains(part), "{long} lacks {part}");
+        }
+    }
+    let help = clockwise(&["--help"]).exits(0).stdout;
+    assert!(help.contains("bench") && help.contains("Exit status: 0 yes"), "{help}");
+}
+
+#[test]
+fn the_examples_of_the_help_are_accepted() {
+    let help = clockwise(&["bench", "--help"]).stdout;
+    let examples: Vec<&str> =
+        help.lines().filter_map(|line| line.strip_prefix("  clockwise ")).collect();
+    assert!(examples.len() >= 5, "{help}");
+    for example in examples {
+        // The remark is set off by two spaces or more, or one after a long command.
+        let words = example.split("  ").next().unwrap().split_whitespace();
+        let flags = words.take_while(|word| word.starts_with(['-', '\'', 'b']) || is_value(word));
+        let args: Vec<String> = flags.map(|word| word.replace('\'', "")).collect();
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        args.extend(["--simulate", "1"]);
+        if let Some(at) = args.iter().position(|&arg| arg == "--save") {
+            args.drain(at..at + 2);
+        }
+        clockwise(&args).exits(0);
+    }
+}
+
+/// Whether an example's word is the value of a flag.
+fn is_value(word: &str) -> bool {
+    FORMATS.contains(&word) || word.contains(|c: char| c.is_ascii_digit()) || word == "a.json"
+}
+
+#[test]
+fn the_hidden_switch_is_in_no_help_and_no_manual() {
+    for args in [&["bench", "--help"][..], &["man", "bench"]] {
+        assert!(!clockwise(args).exits(0).stdout.contains("simulate"), "{args:?}");
+    }
+}
+
+#[test]
+fn the_manual_page_of_bench_names_every_flag_and_format() {
+    let page = clockwise(&["man", "bench"]).exits(0).stdout;
+    assert!(page.contains(".TH"), "{page}");
+    // In a manual page a hyphen is escaped.
+    let page = page.replace("\\-", "-");
+    for word in FLAGS.iter().chain(&FORMATS) {
+        assert!(page.contains(word), "no {word} in {page}");
+    }
+    assert!(page.contains("clockwise bench --quick"), "no examples in {page}");
+}
+
+#[test]
+fn the_manual_page_of_the_tool_names_its_commands() {
+    let page = clockwise(&["man"]).exits(0).stdout;
+    for word in [".TH", "bench", "completions", "man"] {
+        assert!(page.contains(word), "no {word} in {page}");
+    }
+    clockwise(&["man", "nothing"]).exits(2).says_only(&["`nothing`", "clockwise --help"]);
+}
+
+#[test]
+fn the_completions_of_each_shell_name_every_flag() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = clockwise(&["completions", shell]).exits(0).stdout;
+        for flag in FLAGS {
+            // fish names a flag without its hyphens.
+            let fish = match flag.strip_prefix("--") {
+                Some(long) => format!("-l {long}"),
+                None => format!("-s {}", &flag[1..]),
+            };
+            let flag = if shell == "fish" { &fish } else { flag };
+            assert!(text.contains(flag), "{shell} lacks {flag}");
+        }
+        for format in FORMATS {
+            assert!(text.contains(format), "{shell} lacks {format}");
+        }
+    }
+}
