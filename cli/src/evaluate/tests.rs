@@ -154,6 +154,7 @@ fn calls_at_the_tick_are_told_apart_and_few_calls_have_no_99_9th_percentile() {
     assert_eq!((few.calls, few.at_tick_calls, few.at_tick_worst_ns), (899, Some(1), Some(500.0)));
     assert_eq!((few.p999_ns, few.worst_ns), (None, Some(900.0)));
     assert_eq!(tail(1_001).p999_ns, Some(1_000.0));
+    assert_eq!((tail(900).p99_ns.is_some(), tail(99).p99_ns), (true, None));
 }
 
 #[test]

@@ -140,6 +140,28 @@ fn many_disturbed_batches_are_told_and_few_are_not() {
 }
 
 #[test]
+fn a_thread_without_its_processor_is_told() {
+    only("starved", &["for 40 % of the time", "idle"], |quiet| {
+        quiet.report.settings.cpu_share_percent = Some(40.0);
+    });
+}
+
+#[test]
+fn medians_of_few_batches_are_told() {
+    only("few_batches", &["1 rows rest on fewer than 6 batches", "--time"], |quiet| {
+        quiet.row("libc/monotonic").throughput.batches = 5;
+    });
+}
+
+#[test]
+fn what_was_not_looked_at_is_told_with_the_flag_that_gives_more_time() {
+    only("skipped", &["of 2 rows", "--time"], |quiet| {
+        quiet.row("libc/monotonic").quality.reason = Some(OVER.to_owned());
+        quiet.row("vdso/monotonic").quality.causality.reason = Some(OVER.to_owned());
+    });
+}
+
+#[test]
 fn rows_without_a_sample_are_told_with_the_flag_that_gives_more_time() {
     only("too_short", &["1 rows have no figure", "--time"], |quiet| {
         quiet.row("libc/monotonic").status = "no sample";

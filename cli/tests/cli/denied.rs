@@ -76,7 +76,7 @@ fn with_a_forbidden_counter_the_text_says_so_and_no_progress_is_drawn() {
     if ARCH != "x86_64" {
         return not_tried("a forbidden counter", "only x86 processors have PR_SET_TSC");
     }
-    let args = ["bench", "--time", "300ms", "--forbid-counter", "--threads", "2"];
+    let args = ["bench", "--time", "300ms", "--forbid-counter", "--threads", "1"];
     // What draws progress reads a clock, which would kill the tool.
     let ran = run_on_terminals(tool(&args), 100).exits(0);
     assert_eq!(ran.stderr, "");
@@ -196,7 +196,7 @@ fn a_filter_that_forbids_children_and_threads_leaves_the_clocks_measured() {
     let mut calls = vec![libc::SYS_clone, libc::SYS_clone3];
     #[cfg(target_arch = "x86_64")]
     calls.extend([libc::SYS_fork, libc::SYS_vfork]);
-    let args = [&SHORT[..], &["--only", "libc/*", "--threads", "2"]].concat();
+    let args = [&SHORT[..], &["--only", "libc/*", "--threads", "1"]].concat();
     let ran = filtered(&args, &calls, Verdict::Errno(libc::EPERM));
     let report = ran.json();
     crate::json::check(&report);

