@@ -1,14 +1,43 @@
 //! Finds out what can be read here, by trying it, and says in words why the rest cannot.
 
 use crate::instruments::Instruments;
-use crate::machine::Machine;
+use crate::machine::{Machine, Root};
 use crate::os;
 use crate::sources::{Source, Unit};
 use crate::trial::{self, Outcome, Task};
 use crate::world::Unavailable;
 use anyhow::{Result, bail};
 use clockwise_core::counter::{Counter, Hardware};
-use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, System};
+use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, System, Vdso};
+
+/// Tries in a child what the tool must ask before it can try anything else.
+///
+/// # Errors
+/// If a filter kills the process for it: better a sentence than to die of it.
+pub fn try_start() -> Result<()> {
+    let tasks: [(&str, Task<'_>); 4] = [
+        ("which processors it may use (sched_getaffinity)", &|| os::allowed_cpus().map(drop)),
+        ("whether it may read the counter (prctl)", &|| {
+            let _ = Hardware::find();
+            Ok(())
+        }),
+        ("where the vDSO is (prctl, /proc/self/auxv)", &|| {
+            let _ = Vdso::find();
+            Ok(())
+        }),
+        ("what machine this is (uname, adjtimex, files of /proc and /sys)", &|| {
+            let _ = Machine::read(&Root::real(), Ok(()), &[]);
+            Ok(())
+        }),
+    ];
+    let outcomes = trial::outcomes(&tasks.map(|(_, task)| task));
+    match tasks.iter().zip(outcomes).find(|(_, outcome)| matches!(outcome, Outcome::Killed(_))) {
+        Some(((what, _), Outcome::Killed(signal))) => bail!(
+            "the process is killed (signal {signal}) for asking {what}; run outside the sandbox"
+        ),
+        _ => Ok(()),
+    }
+}
 
 /// Tries every source and instrument in a child.
 pub fn try_out(

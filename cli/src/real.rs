@@ -2,7 +2,7 @@
 //!
 //! Must never decide which samples count, nor keep any.
 
-use crate::availability::{THREAD_STACK, Tried, try_out};
+use crate::availability::{THREAD_STACK, Tried, try_out, try_start};
 use crate::exchange::{Exchange, HandOver};
 use crate::instruments::{Anchor, Instruments};
 use crate::machine::{Machine, Root, cache_bytes, cpu_list};
@@ -49,6 +49,7 @@ impl Real {
     /// # Errors
     /// If the processors are not allowed, or no clock works to measure against.
     pub fn new(cpus: Option<&[usize]>) -> Result<Self> {
+        try_start()?;
         let allowed = os::allowed_cpus().unwrap_or_else(|_| vec![0]);
         let cpus = match cpus {
             None => allowed,

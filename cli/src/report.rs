@@ -109,7 +109,8 @@ pub struct Row {
     pub reason: Option<String>,
     /// As fast as the processor can overlap calls.
     pub throughput: Cost,
-    /// Each call waits for the result of the last.
+    /// Each call waits for the result of the last: through its argument, or because its own fence (or
+    /// entry into the kernel) waits for everything before it.
     pub latency: Cost,
     /// A fence after each call.
     pub serialised: Cost,

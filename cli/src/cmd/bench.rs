@@ -28,7 +28,7 @@ pub fn run(
 ) -> Result<Answer> {
     check(args)?;
     // Made before measuring: minutes of work should not end at a folder that is not there.
-    let save = args.save.as_deref().map(Save::create).transpose()?;
+    let save = args.save.as_deref().map(Save::promise).transpose()?;
     if args.forbid_counter {
         os::forbid_counter().context("the kernel does not let the counter be forbidden")?;
     }

@@ -176,9 +176,10 @@ fn cost(report: &Report, rows: &[&Row], unit: TimeUnit, style: Style) -> String 
         columns.push(Column::figures("share%", 0, rows.iter().map(|row| row.share_percent)));
     }
     let mut out = render(columns, &marks(rows), style);
-    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median in this run; \
-                 cpu: median CPU time; wait: each call waits for the last; fence: a fence after each; \
-                 x bare, x cpuid: against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
+    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median \
+                 in this run; cpu: median CPU time; wait: each call waits for the result of the last, \
+                 through its argument or its own fence; fence: a fence after each; x bare, x cpuid: \
+                 against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
     legend(&mut out, words, style);
     if let Some(rate_hz) = report.settings.rate_hz {
         let words = format!("share: of one processor, at {} reads a second.", digits(rate_hz));

@@ -1,22 +1,34 @@
 //! A run that is ended early: what there is by then is printed.
 
-use crate::common::process::send;
+use crate::common::process::{hear, ignore, send};
 use crate::common::{Ran, folder, names_in, tool, wait_until};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Starts a run of minutes that saves to `folder`, and waits until it is under way.
 fn started(folder: &Path, args: &[&str]) -> Child {
     let mut command = tool(args);
     command.arg("--save").arg(folder.join("a.json"));
+    hear(&mut command, libc::SIGINT);
+    hear(&mut command, libc::SIGTERM);
+    under_way(command)
+}
+
+fn under_way(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The file beside the place is made when signals are heard already.
-    wait_until(|| names_in(folder).iter().any(|name| name.ends_with(".part")));
+    wait_until(|| hears(&child, libc::SIGTERM));
     // Enough for some rounds on most machines; nothing depends on how many.
     std::thread::sleep(Duration::from_millis(700));
     child
+}
+
+/// Whether the process has a handler for the signal, as the kernel sees it.
+fn hears(child: &Child, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
 }
 
 fn ended(child: Child) -> Ran {
@@ -82,7 +94,20 @@ fn a_second_signal_ends_the_run_at_once() {
     let ran = ended(child);
     assert!(matches!(ran.signal, Some(libc::SIGINT | libc::SIGTERM)), "{ran:#?}");
     assert_eq!(ran.stdout, "");
-    assert!(!names_in(&folder).contains(&"a.json".to_owned()));
+    // Neither the file nor a part of it.
+    assert!(names_in(&folder).is_empty());
+}
+
+#[test]
+fn a_signal_that_the_parent_has_ignored_stays_ignored() {
+    let mut command = tool(&["bench", "--time", "2s", "--only", "base/*", "--format", "json"]);
+    hear(&mut command, libc::SIGTERM);
+    ignore(&mut command, libc::SIGINT);
+    let child = under_way(command);
+    assert!(!hears(&child, libc::SIGINT));
+    send(&child, libc::SIGINT);
+    let report = ended(child).exits(0).json();
+    assert_eq!(report["settings"]["interrupted"], false);
 }
 
 impl Ran {

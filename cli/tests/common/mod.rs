@@ -120,7 +120,12 @@ pub fn names_in(folder: &Path) -> Vec<String> {
 
 /// Waits until `condition` holds. For ever if it never does: a duration is nothing to assert.
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
-    while !condition() {
+    // A minute, after which it will not come true: a test that hangs tells nothing.
+    for _ in 0..30_000 {
+        if condition() {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
+    panic!("what was waited for did not come");
 }

@@ -113,9 +113,18 @@ pub fn close(command: &mut Command, descriptor: i32) {
 
 /// Has a signal ignored, which survives `exec`.
 pub fn ignore(command: &mut Command, signal: i32) {
+    dispose(command, signal, libc::SIG_IGN);
+}
+
+/// Has a signal heard: a parent in the background may have it ignored.
+pub fn hear(command: &mut Command, signal: i32) {
+    dispose(command, signal, libc::SIG_DFL);
+}
+
+fn dispose(command: &mut Command, signal: i32, how: libc::sighandler_t) {
     before(command, move || {
         // SAFETY: no handler is installed.
-        let old = unsafe { libc::signal(signal, libc::SIG_IGN) };
+        let old = unsafe { libc::signal(signal, how) };
         if old == libc::SIG_ERR { Err(Error::last_os_error()) } else { Ok(()) }
     });
 }
