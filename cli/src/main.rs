@@ -11,6 +11,7 @@ mod exchange;
 mod instruments;
 mod machine;
 mod measure;
+mod memory;
 mod notes;
 mod os;
 mod progress;

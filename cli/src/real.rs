@@ -6,6 +6,7 @@ use crate::availability::{THREAD_STACK, Tried, try_out, try_start};
 use crate::exchange::{Exchange, HandOver};
 use crate::instruments::{Anchor, Instruments};
 use crate::machine::{Machine, Root, cache_bytes, cpu_list};
+use crate::memory;
 use crate::os;
 use crate::reads::{Loops, Mode};
 use crate::sources::{self, Source};
@@ -176,7 +177,7 @@ impl Real {
             cache_bytes(&root, None).ok_or("the sizes of the caches are not told in /sys")?;
         let evictor = match &mut self.evictor {
             Some(evictor) => evictor,
-            none => none.insert(memory((2 * last).max(4 * level2))?),
+            none => none.insert(memory::taken(&root, (2 * last).max(4 * level2))?),
         };
         let words = match cold {
             Cold::Warm => 0,
@@ -251,62 +252,6 @@ impl Real {
             }
         }
     }
-}
-
-/// Memory of this size, all of it touched: reserved pages would all be the one page of zeros.
-fn memory(bytes: u64) -> Result<Vec<u64>, String> {
-    let room = memory_available(&Root::real());
-    let too_much =
-        || format!("evicting the caches takes {} MB, and there is not that much", bytes >> 20);
-    if bytes > room / 2 {
-        return Err(too_much());
-    }
-    let words = usize::try_from(bytes / 8).map_err(|_| too_much())?;
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(words).map_err(|_| too_much())?;
-    memory.extend(0..words as u64);
-    Ok(memory)
-}
-
-/// What may still be taken: of the machine's memory, of the cgroup's, of the process's own limit.
-fn memory_available(root: &Root) -> u64 {
-    let meminfo = root.read("/proc/meminfo").value.unwrap_or_default();
-    let mut lines = meminfo.lines().filter_map(|line| line.strip_prefix("MemAvailable:"));
-    let machine =
-        lines.next().and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    let number = |path: &str| root.read(path).value.and_then(|text| text.parse::<u64>().ok());
-    let cgroup =
-        |limit: &str, used: &str| Some(number(limit)?.saturating_sub(number(used).unwrap_or(0)));
-    // Where the process sees its own cgroup, as in a container. Elsewhere the files are not there.
-    let cgroups = own_cgroups(root).into_iter().flat_map(|path| {
-        [
-            cgroup(&format!("{path}/memory.max"), &format!("{path}/memory.current")),
-            cgroup(
-                &format!("{path}/memory.limit_in_bytes"),
-                &format!("{path}/memory.usage_in_bytes"),
-            ),
-        ]
-    });
-    let limits = cgroups.chain([os::address_space_limit(), machine]);
-    limits.flatten().min().unwrap_or(0)
-}
-
-/// The folders of the memory cgroups that the process may be in, of both versions.
-fn own_cgroups(root: &Root) -> Vec<String> {
-    let text = root.read("/proc/self/cgroup").value.unwrap_or_default();
-    let mut folders = vec!["/sys/fs/cgroup".to_owned(), "/sys/fs/cgroup/memory".to_owned()];
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
-        match controllers {
-            "" => folders.push(format!("/sys/fs/cgroup{path}")),
-            some if some.split(',').any(|name| name == "memory") => {
-                folders.push(format!("/sys/fs/cgroup/memory{path}"));
-            }
-            _ => {}
-        }
-    }
-    folders
 }
 
 impl World for Real {
