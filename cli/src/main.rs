@@ -95,7 +95,17 @@ fn manual(command: Option<&str>) -> Result<Vec<u8>> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    Ok(text)
+    Ok(with_examples(&String::from_utf8(text)?).into_bytes())
+}
+
+/// The page with what stands below the options as it is written: examples are not to be filled.
+fn with_examples(page: &str) -> String {
+    let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
+    let (extra, after) = match rest.find("\n.SH ") {
+        Some(end) => rest.split_at(end),
+        None => (rest.trim_end(), ""),
+    };
+    format!("{before}.SH NOTES\n.nf\n{extra}\n.fi{after}\n")
 }
 
 /// Colours and width as the terminal has them.

@@ -414,6 +414,12 @@ impl Run<'_> {
         const LEVELS: [Cold; 3] = [Cold::Warm, Cold::Level2, Cold::LastLevel];
         const SAMPLES_MAX: usize = 15;
         self.watch.stage("cold");
+        if let Err(reason) = self.world.can_evict() {
+            for &source in sources {
+                self.findings[source].cold_reason = Some(reason.clone());
+            }
+            return;
+        }
         for _ in 0..SAMPLES_MAX {
             for source in self.shuffled(sources) {
                 for level in LEVELS {

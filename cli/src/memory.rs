@@ -11,22 +11,27 @@ use crate::os;
 /// # Errors
 /// In words, if it is more than half of what is there.
 pub fn taken(root: &Root, bytes: u64) -> Result<Vec<u64>, String> {
-    let room = available(root, os::address_space_limit());
-    let too_much = || {
-        format!(
-            "evicting the caches takes {} MB, half of what is there at most: {} MB",
-            bytes >> 20,
-            room >> 20
-        )
-    };
-    if bytes > room / 2 {
-        return Err(too_much());
-    }
-    let words = usize::try_from(bytes / 8).map_err(|_| too_much())?;
+    can_be_taken(root, bytes)?;
+    let refused =
+        || format!("evicting the caches takes {} MB, which the kernel refused", bytes >> 20);
+    let words = usize::try_from(bytes / 8).map_err(|_| refused())?;
     let mut memory = Vec::new();
-    memory.try_reserve_exact(words).map_err(|_| too_much())?;
+    memory.try_reserve_exact(words).map_err(|_| refused())?;
     memory.extend(0..words as u64);
     Ok(memory)
+}
+
+/// Whether that is no more than half of what is there.
+///
+/// # Errors
+/// In words, if it is more.
+pub fn can_be_taken(root: &Root, bytes: u64) -> Result<(), String> {
+    let room = available(root, os::address_space_limit());
+    if bytes <= room / 2 {
+        return Ok(());
+    }
+    let (takes, has) = (bytes >> 20, room >> 20);
+    Err(format!("evicting the caches takes {takes} MB, and there are {has} to take half of"))
 }
 
 /// What may still be taken, in bytes: of the machine's memory, of the cgroup's, of the process's limit.

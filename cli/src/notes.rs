@@ -117,8 +117,8 @@ impl Note {
                  --time"
             ),
             Self::Skipped { rows } => format!(
-                "the time ended before the steps or the causality of {rows} rows were looked at; give \
-                 more with --time"
+                "the time ended before steps, causality, threads or first calls of {rows} rows were \
+                 looked at; give more with --time"
             ),
             Self::TooShort { rows } => {
                 format!("{rows} rows have no figure: the time was too short; give more with --time")
@@ -148,11 +148,11 @@ impl Note {
                 let verdict = if *promised {
                     "it must not: the processors' clocks disagree; see the kernel's log"
                 } else {
-                    "it does not promise otherwise: use an ordered read across threads"
+                    "it promises no order: use an ordered read across threads"
                 };
                 format!(
-                    "{row} gave {per_million:.0} readings in a million hand-overs older than what the other \
-                     thread had handed over, by {worst_ns:.0} ns at most; {verdict}"
+                    "{row}: after {per_million:.0} of a million hand-overs the receiving thread read an \
+                     older time than it had been given, by up to {worst_ns:.0} ns; {verdict}"
                 )
             }
         }
@@ -186,7 +186,9 @@ pub fn raise(
     }
     notes.extend(machine.counter.reason.clone().map(Note::CounterForbidden));
     // An unvirtualised cpuid takes some 100 cycles; a trap to a hypervisor takes thousands.
-    notes.extend(cpuid_ns.filter(|&ns| ns > 1_000.0).map(|ns| Note::CpuidTraps { ns }));
+    let shows_cpuid = rows.iter().any(|row| row.name.starts_with("counter/cpuid"));
+    let trapped_ns = cpuid_ns.filter(|&ns| shows_cpuid && ns > 1_000.0);
+    notes.extend(trapped_ns.map(|ns| Note::CpuidTraps { ns }));
     if let (Some(libc_ns), Some(system_ns)) =
         (median("libc/monotonic"), median("syscall/monotonic"))
         && libc_ns > 0.8 * system_ns
@@ -261,9 +263,15 @@ fn thin(rows: &[Row], settings: &Settings) -> Vec<Note> {
     }
     let is_over = |reason: &Option<String>| reason.as_deref() == Some(OVER);
     let skipped = measured()
-        .filter(|row| is_over(&row.quality.reason) || is_over(&row.quality.causality.reason))
+        .filter(|row| {
+            is_over(&row.quality.reason)
+                || is_over(&row.quality.causality.reason)
+                || row.threads.iter().any(|crowd| is_over(&crowd.reason))
+                || row.cold.as_ref().is_some_and(|cold| is_over(&cold.reason))
+        })
         .count();
-    if skipped > 0 {
+    // Of a run that was ended early that is no news.
+    if skipped > 0 && !settings.interrupted {
         notes.push(Note::Skipped { rows: skipped });
     }
     notes

@@ -172,16 +172,14 @@ impl Real {
     /// Walks over more memory than the caches hold.
     fn evict(&mut self, cold: Cold) -> Result<(), String> {
         let root = Root::real();
-        let level2 = cache_bytes(&root, Some(2)).unwrap_or(2 << 20);
-        let last =
-            cache_bytes(&root, None).ok_or("the sizes of the caches are not told in /sys")?;
+        let caches = Caches::of(&root)?;
         let evictor = match &mut self.evictor {
             Some(evictor) => evictor,
-            none => none.insert(memory::taken(&root, (2 * last).max(4 * level2))?),
+            none => none.insert(memory::taken(&root, caches.walk())?),
         };
         let words = match cold {
             Cold::Warm => 0,
-            Cold::Level2 => 4 * level2 / 8,
+            Cold::Level2 => 4 * caches.level2 / 8,
             Cold::LastLevel => evictor.len() as u64,
         };
         let mut sum = 0u64;
@@ -251,6 +249,24 @@ impl Real {
                 left_ns => os::pause(left_ns),
             }
         }
+    }
+}
+
+/// Sizes in bytes.
+struct Caches {
+    level2: u64,
+    last: u64,
+}
+
+impl Caches {
+    fn of(root: &Root) -> Result<Self, String> {
+        let last = cache_bytes(root, None).ok_or("the sizes of the caches are not told in /sys")?;
+        Ok(Self { level2: cache_bytes(root, Some(2)).unwrap_or(2 << 20), last })
+    }
+
+    /// How much is walked over to evict all of it.
+    fn walk(&self) -> u64 {
+        (2 * self.last).max(4 * self.level2)
     }
 }
 
@@ -399,10 +415,15 @@ impl World for Real {
         self.on_processors(cpus, &work, || {})
     }
 
-    fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
+    fn can_evict(&self) -> Result<(), String> {
         if self.instruments.counter.is_none() {
             return Err("needs the counter: any other clock would be cold itself".to_owned());
         }
+        let root = Root::real();
+        memory::can_be_taken(&root, Caches::of(&root)?.walk())
+    }
+
+    fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
         let nothing = self.nothing();
         // A call or two first, so that only what the eviction takes is missing afterwards.
         self.time_one(source);
@@ -421,8 +442,9 @@ impl World for Real {
         let (first, last) = (self.anchor?, self.instruments.anchor()?);
         let ticks = last.ticks.checked_sub(first.ticks)? as f64;
         let ns = last.ns.checked_sub(first.ns).filter(|&ns| ns > 0)? as f64;
-        // Each reading lies somewhere in its bracket: half its width either way.
-        let error = (first.width_ticks + last.width_ticks) as f64 / 2.0;
+        // Each reading lies somewhere in its bracket, half its width either way; and a tick is the least
+        // that a bracket can tell.
+        let error = (first.width_ticks + last.width_ticks + 2) as f64 / 2.0;
         (ticks > 0.0).then(|| (ticks * 1e9 / ns, error / ticks * 1e6))
     }
 }

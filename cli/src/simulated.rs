@@ -248,6 +248,10 @@ impl World for Simulated {
         Ok((0..threads).map(|_| self.noisy(source, Mode::Throughput) * crowd).collect())
     }
 
+    fn can_evict(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
         let warm = self.noisy(source, Mode::Serialised);
         let (extra, walk_ns) = match cold {

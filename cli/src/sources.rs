@@ -252,7 +252,10 @@ impl FormVisitor for Forms<'_> {
             how: F::NAME.replace(';', "; "),
             guarantee: F::GUARANTEE,
             caveat: match F::ORDER {
-                _ if !tells_time => "tells no time; 5 to 100 us in a guest",
+                _ if !tells_time => "tells no time; a trap in a guest: 4 to 100 us",
+                _ if F::NAME.starts_with("cpuid") => {
+                    "ticks, not time; a trap in a guest: 4 to 100 us"
+                }
                 Order::None => "can be older than what the thread has already seen",
                 Order::After | Order::Both => "ticks, not time; only as synchronised as the cores",
             },

@@ -2,7 +2,8 @@
 //!
 //! The tick interrupts a processor once a period, always at the same phase of it; each processor has a
 //! phase of its own. Long calls that end at a phase far more often than chance would have it are the
-//! doing of the tick, or of another interrupt as regular (a hypervisor's), and not the source's. Pure arithmetic on when calls ended; must never decide by how long they took.
+//! doing of the tick, or of another interrupt as regular (a hypervisor's), and not the source's. Pure
+//! arithmetic on when calls ended; must never decide by how long they took.
 
 use crate::world::Long;
 

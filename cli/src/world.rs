@@ -115,6 +115,8 @@ pub trait World {
         calls: u64,
         batches: usize,
     ) -> Result<Vec<f64>, String>;
+    /// Whether first calls after eviction can be measured at all, found out without doing it.
+    fn can_evict(&self) -> Result<(), String>;
     /// A first call after eviction; or why that cannot be done.
     fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String>;
     /// Ticks per second, measured since the world began, and the uncertainty in ppm.

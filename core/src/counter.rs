@@ -20,7 +20,8 @@ use core::fmt;
 pub trait Counter {
     /// An ordered reading: it happens after everything before it in program order.
     fn ticks(&self) -> Ticks;
-    /// An unordered reading: cheaper, and possibly a hundred nanoseconds early.
+    /// An unordered reading: cheaper, and early by what the processor has in flight: tens of nanoseconds as a
+    /// rule, microseconds where a load before it misses the caches.
     fn ticks_unordered(&self) -> Ticks;
 }
 
@@ -40,7 +41,7 @@ pub struct Hardware(());
 /// Why there is no counter to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoCounter {
-    /// The processor has none that this crate knows.
+    /// This crate knows none on this target.
     NotThisProcessor,
     /// The process may not read it: `PR_SET_TSC` says `PR_TSC_SIGSEGV`.
     Forbidden,
@@ -49,7 +50,7 @@ pub enum NoCounter {
 impl fmt::Display for NoCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotThisProcessor => "this processor has no counter that Clockwise can read",
+            Self::NotThisProcessor => "Clockwise knows no counter on this target",
             Self::Forbidden => {
                 "the counter is forbidden in this process (PR_SET_TSC is PR_TSC_SIGSEGV): \
                  whoever started it must allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE)"

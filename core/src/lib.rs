@@ -19,9 +19,32 @@
 //! * **clocksource**: the counter that the kernel itself reads for its clocks.
 //! * **vDSO**: the kernel's code that is mapped into every process and answers without a system call
 //!   where the clocksource can be read there.
-//! * **ordered** read: one that happens after every load and branch before it in program order. An
+//! * **ordered** read: one that happens after everything before it in program order, loads included. An
 //!   **unordered** one may be executed early by the processor, and so can be older than a value
 //!   that the thread has already seen.
+//!
+//! # Example
+//!
+//! ```
+//! use clockwise_core::counter::{Counter, Hardware};
+//! use clockwise_core::kernel::{ClockId, Kernel, Linux};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let kernel = Linux::find();
+//! # if clockwise_core::kernel::System::AVAILABLE {
+//! println!("{} s since boot", kernel.now(ClockId::MONOTONIC)?);
+//! # }
+//! if let Ok(counter) = Hardware::find() {
+//!     let begin = counter.ticks();
+//!     let taken = counter.ticks().since(begin);
+//!     println!("{taken:?} ticks between two reads");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crate does not calibrate: to turn ticks into nanoseconds, measure the counter's
+//! [`Frequency`](units::Frequency) against a [`Kernel`](kernel::Kernel) clock.
 //!
 //! # What this crate must never do
 //!

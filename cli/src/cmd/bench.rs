@@ -12,8 +12,10 @@ use crate::render::{self, Style};
 use crate::report::Report;
 use crate::save::Save;
 use crate::simulated::Simulated;
+use crate::sources::{self, Source};
 use crate::world::World;
 use anyhow::{Context, Result, bail};
+use clockwise_core::kernel::Vdso;
 use serde::Serialize;
 
 const DEFAULT_NS: f64 = 4.3e9;
@@ -27,6 +29,9 @@ pub fn run(
     watch: impl FnOnce(bool) -> Box<dyn Watch>,
 ) -> Result<Answer> {
     check(args)?;
+    if args.list {
+        return list(args, style);
+    }
     // Made before measuring: minutes of work should not end at a folder that is not there.
     let save = args.save.as_deref().map(Save::promise).transpose()?;
     if args.forbid_counter {
@@ -42,7 +47,7 @@ pub fn run(
         return exact(args, &mut *world, &mut *watch, save);
     }
     check_threads(args, &*world)?;
-    let selected = select(args, &*world)?;
+    let selected = matching(args, world.sources())?;
     let plan = plan(args, &*world, selected);
     let outcome = measure::run(&mut *world, &plan, &mut *watch);
     drop(watch);
@@ -71,6 +76,20 @@ fn with_failure(mut answer: Answer, failure: Option<String>) -> Answer {
         answer.status = 1;
     }
     answer
+}
+
+/// What the sources are, without measuring.
+fn list(args: &Bench, style: Style) -> Result<Answer> {
+    let vdso = Vdso::find().map_err(|reason| reason.to_string());
+    let sources = sources::table(&vdso);
+    let selected = matching(args, &sources)?;
+    let listed: Vec<&Source> = selected.iter().map(|&at| &sources[at]).collect();
+    let text = match args.format {
+        Format::Json => render::json(&render::list::entries(&listed)),
+        Format::Text => render::list::text(&listed, style),
+        _ => bail!("--list is for people (text) or programs (--format json)"),
+    };
+    Ok(Answer { text, warnings: Vec::new(), status: 0 })
 }
 
 /// Flags that clap cannot weigh against each other.
@@ -105,8 +124,7 @@ fn check_threads(args: &Bench, world: &dyn World) -> Result<()> {
 }
 
 /// The sources that the patterns name.
-fn select(args: &Bench, world: &dyn World) -> Result<Vec<usize>> {
-    let sources = world.sources();
+fn matching(args: &Bench, sources: &[Source]) -> Result<Vec<usize>> {
     let wanted = |name: &str| match args.format {
         Format::Repnop if args.only.is_empty() => render::repnop::is_listed(name),
         _ => args.only.is_empty() || args.only.iter().any(|pattern| pattern.matches(name)),
@@ -115,7 +133,7 @@ fn select(args: &Bench, world: &dyn World) -> Result<Vec<usize>> {
         if !sources.iter().any(|source| pattern.matches(&source.name)) {
             bail!(
                 "no source matches `{pattern}`; names are as in libc/monotonic, vdso/realtime_coarse \
-                 or counter/rdtsc, and `*/monotonic` matches one clock in all ways"
+                 or counter/rdtsc, and `*/monotonic` matches one clock in all ways; --list shows them"
             );
         }
     }

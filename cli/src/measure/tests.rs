@@ -139,6 +139,10 @@ impl World for Recorded {
         self.world.together(source, threads, calls, batches)
     }
 
+    fn can_evict(&self) -> Result<(), String> {
+        self.world.can_evict()
+    }
+
     fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
         self.world.cold(source, cold)
     }

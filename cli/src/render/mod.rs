@@ -1,6 +1,7 @@
 //! A result in, text out: one file a format. None of them measures, and none prints.
 
 pub mod csv;
+pub mod list;
 pub mod old;
 pub mod repnop;
 pub mod table;

@@ -10,17 +10,37 @@ pub struct Column {
     left: bool,
     /// Dropped first where it is highest; never dropped at 0.
     drop: u8,
+    /// What the legend says of it.
+    about: &'static str,
 }
 
 impl Column {
     /// A column of words.
     pub fn words(head: &str, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { head: head.to_owned(), cells: cells.into_iter().collect(), left: true, drop: 0 }
+        Self {
+            head: head.to_owned(),
+            cells: cells.into_iter().collect(),
+            left: true,
+            drop: 0,
+            about: "",
+        }
     }
 
     /// A column of plain numbers or short texts, to the right.
     pub fn right(head: &str, drop: u8, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { head: head.to_owned(), cells: cells.into_iter().collect(), left: false, drop }
+        Self {
+            head: head.to_owned(),
+            cells: cells.into_iter().collect(),
+            left: false,
+            drop,
+            about: "",
+        }
+    }
+
+    /// The same with a word for the legend.
+    #[must_use]
+    pub fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 
     /// A column of figures without a unit.
@@ -92,17 +112,52 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// The table, with the columns that fit. A line whose `mark` is set is coloured so.
+/// The table, with the columns that fit, and a legend of those. A line whose `mark` is set is coloured so.
 pub fn render(mut columns: Vec<Column>, marks: &[Option<console::Color>], style: Style) -> String {
-    loop {
+    let mut dropped: Vec<String> = Vec::new();
+    let mut text = loop {
         let text = draw(&columns, marks, style);
         let widest = text.lines().map(console::measure_text_width).max().unwrap_or(0);
         let droppable = columns.iter().enumerate().filter(|(_, column)| column.drop > 0);
         match droppable.max_by_key(|(_, column)| column.drop).map(|(at, _)| at) {
-            Some(at) if widest > style.width => drop(columns.remove(at)),
-            _ => return text,
+            Some(at) if widest > style.width => dropped.push(columns.remove(at).head),
+            _ => break text,
+        }
+    };
+    let told = columns.iter().filter(|column| !column.about.is_empty());
+    let mut legend: Vec<String> =
+        told.map(|column| format!("{}: {}", column.head, column.about)).collect();
+    if !dropped.is_empty() {
+        legend.push(format!("for want of width without {} (see --format csv)", dropped.join(", ")));
+    }
+    if !legend.is_empty() {
+        for line in wrapped(&format!("{}.", legend.join("; ")), style.width) {
+            text.push_str(&dim(&line, style));
+            text.push('\n');
         }
     }
+    text
+}
+
+/// Text that explains and is not to be read first.
+pub fn dim(text: &str, style: Style) -> String {
+    let paint = console::Style::new().force_styling(style.colored);
+    paint.fg(console::Color::Color256(8)).apply_to(text).to_string()
+}
+
+/// Text broken at spaces to lines of at most `width`.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn draw(columns: &[Column], marks: &[Option<console::Color>], style: Style) -> String {
@@ -181,8 +236,12 @@ mod tests {
         };
         let at = |width| render(columns(), &[], Style { colored: false, width });
         assert!(at(100).contains("rarely") && at(100).contains("needed"));
-        assert!(!at(30).contains("rarely") && at(30).contains("needed"));
-        assert!(!at(10).contains("needed") && at(10).contains("median"));
+        let table = |width| at(width).lines().next().unwrap_or_default().to_owned();
+        assert!(!table(30).contains("rarely") && table(30).contains("needed"));
+        assert!(!table(10).contains("needed") && table(10).contains("median"));
+        let words = |width| at(width).replace('\n', " ");
+        assert!(!words(100).contains("for want of width"));
+        assert!(words(30).contains("without rarely (see"), "{}", words(30));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The result for people: the machine, what a read costs, what a clock is worth, what to know.
 
 use crate::render::Style;
-use crate::render::table::{Column, DASH, TimeUnit, digits, render};
+use crate::render::table::{Column, DASH, TimeUnit, digits, dim, render, wrapped};
 use crate::report::{Cost, Report, Row};
 use crate::sources::Via;
 use console::Color;
@@ -39,6 +39,10 @@ pub fn text(report: &Report, style: Style) -> String {
         }
         section(&mut out, style, "Notes", &notes);
     }
+    // Last, where the reader of a terminal is when the run is over.
+    if let Some(short) = in_short(report) {
+        section(&mut out, style, "In short", &(wrapped(&short, style.width).join("\n") + "\n"));
+    }
     out
 }
 
@@ -50,7 +54,7 @@ fn in_short(report: &Report) -> Option<String> {
     };
     let (libc, system) = (median("libc/monotonic")?, median("syscall/monotonic")?);
     let mut text = format!(
-        "the kernel's time costs {libc} ns through libc and {system} ns by system call; as of the last \
+        "The kernel's time costs {libc} ns through libc and {system} ns by system call; as of the last \
          tick {} ns",
         median("libc/monotonic_coarse")?
     );
@@ -72,28 +76,13 @@ fn section(out: &mut String, style: Style, title: &str, body: &str) {
     let _ = write!(out, "\n{title}\n{body}");
 }
 
-/// Text broken at spaces to lines of at most `width`.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 fn machine(report: &Report, style: Style) -> String {
     let machine = &report.machine;
     let available = &machine.clocksource_available;
     let clocksource = format!("{} (available: {})", machine.clocksource.text(), available.text());
     let frequency = match (report.counter.frequency_hz, report.counter.uncertainty_ppm) {
         (Some(hz), Some(ppm)) => format!(
-            "{:.6} MHz by the kernel's raw clock, +-{} ppm; claimed: {}",
+            "{:.6} MHz by the kernel's raw clock, ±{} ppm; claimed: {}",
             hz / 1e6,
             digits(ppm),
             machine.frequency_claimed.text()
@@ -113,9 +102,8 @@ fn machine(report: &Report, style: Style) -> String {
         ("NTP", machine.ntp.text()),
         ("seccomp", machine.seccomp.text()),
     ];
-    let short = in_short(report).map(|text| ("in short", text));
     let mut out = String::new();
-    for (name, value) in lines.into_iter().chain(short) {
+    for (name, value) in lines {
         let name = paint(&format!("{name:12}"), Color::Cyan, style);
         let mut rest = wrapped(&value, style.width.saturating_sub(12)).into_iter();
         let _ = writeln!(out, "{name}{}", rest.next().unwrap_or_default());
@@ -154,44 +142,39 @@ fn cost(report: &Report, rows: &[&Row], unit: TimeUnit, style: Style) -> String 
     };
     let mut columns = vec![
         names(rows),
-        Column::times_bare("min", 0, unit, of(|cost| cost.min_ns)),
-        Column::times_bare("median", 0, unit, of(|cost| cost.median_ns)),
+        Column::times_bare("min", 0, unit, of(|cost| cost.min_ns))
+            .about("the best batch of calls that may overlap"),
+        Column::times_bare("median", 0, unit, of(|cost| cost.median_ns)).about("the middle one"),
         Column::right(
             "±%",
             5,
             rows.iter().map(|row| {
                 percent(&row.throughput).map_or(DASH.into(), |percent| format!("{percent:.1}"))
             }),
+        )
+        .about("95 % interval of the median in this run"),
+        Column::times_bare("p99", 2, unit, of(|cost| cost.p99_ns)).about("99 % of batches"),
+        Column::times_bare("cpu", 7, unit, of(|cost| cost.cpu_median_ns))
+            .about("median CPU time, of disturbed batches too"),
+        Column::figures("ticks", 4, of(|cost| cost.median_ticks)).about("the median in ticks"),
+        Column::figures("x bare", 3, of(|cost| cost.ratio_bare_counter))
+            .about("against the counter alone"),
+        Column::figures("x cpuid", 8, of(|cost| cost.ratio_cpuid_rdtsc))
+            .about("against cpuid; rdtsc"),
+        Column::times_bare("latency", 1, unit, rows.iter().map(|row| row.latency.median_ns)).about(
+            "each call waits for the result of the last, through its argument or its own fence",
         ),
-        Column::times_bare("p99", 2, unit, of(|cost| cost.p99_ns)),
-        Column::times_bare("cpu", 7, unit, of(|cost| cost.cpu_median_ns)),
-        Column::figures("ticks", 4, of(|cost| cost.median_ticks)),
-        Column::figures("x bare", 3, of(|cost| cost.ratio_bare_counter)),
-        Column::figures("x cpuid", 8, of(|cost| cost.ratio_cpuid_rdtsc)),
-        Column::times_bare("wait", 1, unit, rows.iter().map(|row| row.latency.median_ns)),
-        Column::times_bare("fence", 1, unit, rows.iter().map(|row| row.serialised.median_ns)),
-        Column::right("lost%", 6, rows.iter().map(dropped)),
+        Column::times_bare("serial", 1, unit, rows.iter().map(|row| row.serialised.median_ns))
+            .about("a fence after each call"),
+        Column::right("lost%", 6, rows.iter().map(dropped)).about("batches that were disturbed"),
     ];
     if report.settings.rate_hz.is_some() {
-        columns.push(Column::figures("share%", 0, rows.iter().map(|row| row.share_percent)));
+        columns.push(
+            Column::figures("share%", 0, rows.iter().map(|row| row.share_percent))
+                .about("of one processor, at the rate asked for"),
+        );
     }
-    let mut out = render(columns, &marks(rows), style);
-    let words = "min, median, p99: of batches of calls that may overlap; ±%: 95 % interval of the median \
-                 in this run; cpu: median CPU time; wait: each call waits for the result of the last, \
-                 through its argument or its own fence; fence: a fence after each; x bare, x cpuid: \
-                 against the bare counter and cpuid; rdtsc; lost: batches disturbed.";
-    legend(&mut out, words, style);
-    if let Some(rate_hz) = report.settings.rate_hz {
-        let words = format!("share: of one processor, at {} reads a second.", digits(rate_hz));
-        legend(&mut out, &words, style);
-    }
-    out
-}
-
-fn legend(out: &mut String, words: &str, style: Style) {
-    for line in wrapped(words, style.width) {
-        let _ = writeln!(out, "{}", paint(&line, Color::Color256(8), style));
-    }
+    render(columns, &marks(rows), style)
 }
 
 fn worth(rows: &[&Row], style: Style) -> String {
@@ -217,31 +200,40 @@ fn worth(rows: &[&Row], style: Style) -> String {
             of(|row| {
                 row.quality.advertised_resolution_ns.map(|resolution_ns| resolution_ns as f64)
             }),
+        )
+        .about("the advertised resolution"),
+        Column::right("step us", 0, rows.iter().map(step)).about(
+            "seen between readings that differ, < where it is the reader's pace and not the clock's",
         ),
-        Column::right("step us", 0, rows.iter().map(step)),
-        Column::figures("same%", 6, of(|row| row.quality.repeated_percent)),
-        Column::right("back", 1, rows.iter().map(back)),
-        Column::figures("acausal", 0, of(|row| row.quality.causality.violations_per_million)),
-        Column::times("by", 1, ns, of(|row| row.quality.causality.worst_ns)),
-        Column::times("p99", 4, ns, of(|row| row.tail.p99_ns)),
+        Column::figures("same%", 6, of(|row| row.quality.repeated_percent))
+            .about("readings equal to the one before"),
+        Column::right("back", 1, rows.iter().map(back)).about("steps back in one thread"),
+        Column::figures("acausal", 0, of(|row| row.quality.causality.violations_per_million)).about(
+            "after how many of a million hand-overs from another thread a reading was older than what \
+             had been handed over",
+        ),
+        Column::times("by", 1, ns, of(|row| row.quality.causality.worst_ns))
+            .about("by how much at most"),
+        Column::times("p99", 4, ns, of(|row| row.tail.p99_ns)).about("of calls timed one by one"),
         Column::times("p99.9", 2, ns, of(|row| row.tail.p999_ns)),
-        Column::times("worst", 1, ns, of(|row| row.tail.worst_ns)),
-        Column::times("tick", 3, ns, of(|row| row.tail.at_tick_worst_ns)),
-        Column::times("taken", 7, ns, of(|row| row.tail.preempted_worst_ns)),
+        Column::times("worst", 1, ns, of(|row| row.tail.worst_ns)).about("the worst of them"),
+        Column::times("tick", 3, ns, of(|row| row.tail.at_tick_worst_ns))
+            .about("apart from that, the worst at the phase of the kernel's tick"),
+        Column::times("taken", 7, ns, of(|row| row.tail.preempted_worst_ns))
+            .about("and with the processor taken away"),
     ];
     let color = |row: &&Row| match (row.quality.backward, row.quality.causality.violations) {
         (None | Some(0), None | Some(0)) => None,
         _ => Some(Color::Red),
     };
-    let mut out = render(columns, &rows.iter().map(color).collect::<Vec<_>>(), style);
-    let words = "getres: the advertised resolution; step: seen between readings that differ, < where it \
-                 is the reader's pace and not the clock's; same: readings equal to the one before; back: \
-                 steps back in one thread; acausal, by: of a million readings handed over, how often the \
-                 other thread's next one was older, and by how much at most; p99 to worst: of calls timed \
-                 one by one, apart from the worst at the phase of the kernel's tick and the worst with the \
-                 processor taken away.";
-    legend(&mut out, words, style);
-    out
+    render(columns, &rows.iter().map(color).collect::<Vec<_>>(), style)
+}
+
+/// The reason that all rows have instead of a figure, if it is one for all.
+fn one_reason<'a>(reasons: impl IntoIterator<Item = Option<&'a str>>) -> Option<String> {
+    let mut reasons = reasons.into_iter();
+    let first = reasons.next()??;
+    reasons.all(|reason| reason == Some(first)).then(|| format!("not measured: {first}\n"))
 }
 
 fn threads(rows: &[&Row], style: Style) -> String {
@@ -250,46 +242,48 @@ fn threads(rows: &[&Row], style: Style) -> String {
         .map(|row| &row.threads)
         .max_by_key(|t| t.len())
         .map_or(Vec::new(), |threads| threads.iter().map(|crowd| crowd.threads).collect());
+    let reasons =
+        rows.iter().flat_map(|row| row.threads.iter().map(|crowd| crowd.reason.as_deref()));
+    if let Some(reason) = one_reason(reasons) {
+        return reason;
+    }
     let unit = TimeUnit::of(rows.iter().map(|row| row.throughput.median_ns));
     let mut columns = vec![names(rows)];
     for (i, count) in counts.iter().enumerate() {
         let crowd = move |row: &&Row| row.threads.get(i).and_then(|crowd| crowd.median_ns);
         let worst = move |row: &&Row| row.threads.get(i).and_then(|crowd| crowd.max_ns);
-        columns.push(Column::times(&format!("{count}:"), 0, unit, rows.iter().map(crowd)));
-        columns.push(Column::times("slowest", 1, unit, rows.iter().map(worst)));
+        let head = format!("{count} thr.");
+        columns.push(Column::times(&head, 0, unit, rows.iter().map(crowd)).about(match i {
+            0 => "with so many threads calling at once, the middle thread's median call",
+            _ => "",
+        }));
+        let about = if i == 0 { "the slowest thread's" } else { "" };
+        columns.push(Column::times("slowest", 1, unit, rows.iter().map(worst)).about(about));
     }
-    let mut out = render(columns, &marks(rows), style);
-    let mut reasons =
-        rows.iter().flat_map(|row| row.threads.iter().filter_map(|t| t.reason.as_deref()));
-    let words = reasons.next_back().unwrap_or(
-        "N: with N threads calling at once, a call's median; slowest: that of the slowest thread.",
-    );
-    legend(&mut out, words, style);
-    out
+    render(columns, &marks(rows), style)
 }
 
 fn cold(rows: &[&Row], style: Style) -> String {
     let of = |get: fn(&crate::report::ColdCost) -> Option<f64>| {
         rows.iter().map(move |row| row.cold.as_ref().and_then(get))
     };
+    let reasons = rows.iter().map(|row| row.cold.as_ref().and_then(|cold| cold.reason.as_deref()));
+    if let Some(reason) = one_reason(reasons) {
+        return reason;
+    }
     let unit = TimeUnit::of(of(|cold| cold.after_l2_ns));
     let samples =
         |row: &&Row| row.cold.as_ref().map_or(DASH.to_owned(), |cold| cold.samples.to_string());
     let columns = vec![
         names(rows),
-        Column::times("warm", 0, unit, of(|cold| cold.warm_ns)),
-        Column::times("after L2", 0, unit, of(|cold| cold.after_l2_ns)),
-        Column::times("after LLC", 0, unit, of(|cold| cold.after_llc_ns)),
+        Column::times("warm", 0, unit, of(|cold| cold.warm_ns)).about("the median of single calls"),
+        Column::times("after L2", 0, unit, of(|cold| cold.after_l2_ns))
+            .about("when the core's own caches were overwritten before each"),
+        Column::times("after LLC", 0, unit, of(|cold| cold.after_llc_ns))
+            .about("when all caches were; the timing around the call is not cold"),
         Column::right("samples", 1, rows.iter().map(samples)),
     ];
-    let mut out = render(columns, &marks(rows), style);
-    let mut reasons = rows.iter().filter_map(|row| row.cold.as_ref()?.reason.as_deref());
-    let words = reasons.next_back().unwrap_or(
-        "Medians of one call, after the core's caches and after all caches were overwritten. Only what the \
-         call itself touches is cold: the timing around it is not.",
-    );
-    legend(&mut out, words, style);
-    out
+    render(columns, &marks(rows), style)
 }
 
 /// The rows without a figure, by reason.
@@ -310,7 +304,7 @@ fn unmeasured(rows: &[&Row], style: Style) -> String {
         let _ = writeln!(out, "{}{first}", paint(&format!("{errno:8}"), Color::Yellow, style));
         reason.for_each(|line| out.push_str(&format!("{:8}{line}\n", "")));
         for line in wrapped(&names.join(" "), style.width - 8) {
-            let _ = writeln!(out, "{:8}{}", "", paint(&line, Color::Color256(8), style));
+            let _ = writeln!(out, "{:8}{}", "", dim(&line, style));
         }
     }
     out

@@ -1,4 +1,5 @@
-//! What each processor owes the rest of the crate; picks the file that pays it.
+//! What each processor owes the rest of the crate; selects the file for this target. To add one: a file with
+//! these names, and the `cfg` of its target at the three places below.
 //!
 //! Every file below provides the same names:
 //!
@@ -12,7 +13,8 @@
 //! * `syscall(number, arguments)` and its numbers ([`NR`]); [`VDSO`]: the names of the vDSO's
 //!   functions. Both are `None` where this crate knows no way to make a system call.
 //!
-//! This is the only module that may contain `cfg(target_arch)`. It must never read a clock.
+//! This is the only module that may contain `cfg(target_arch)`. It must never read a clock (a
+//! counter is not one).
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64"))]
 #[path = "x86_64.rs"]

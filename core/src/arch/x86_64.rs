@@ -140,9 +140,9 @@ forms! {
         }
         join(low, high)
     };
-    Cpuid, "cpuid", Order::Both, "serialises; tells no time; traps in a guest", true, Ok(()),
+    Cpuid, "cpuid", Order::Both, "serialises", true, Ok(()),
         |dep| u64::from(cpuid(dep as u32, 0)[0]);
-    CpuidRdtsc, "cpuid;rdtsc", Order::After, "serialised before; traps in a guest", true, Ok(()),
+    CpuidRdtsc, "cpuid;rdtsc", Order::After, "serialised before it", true, Ok(()),
         |dep| {
         let (low, high);
         // SAFETY: as for `cpuid` and `rdtsc`.
