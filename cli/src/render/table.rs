@@ -114,6 +114,8 @@ pub fn digits(value: f64) -> String {
 
 /// The table, with the columns that fit, and a legend of those. A line whose `mark` is set is coloured so.
 pub fn render(mut columns: Vec<Column>, marks: &[Option<console::Color>], style: Style) -> String {
+    // A column without any figure tells nothing.
+    columns.retain(|column| column.left || column.cells.iter().any(|cell| cell != DASH));
     let mut dropped: Vec<String> = Vec::new();
     let mut text = loop {
         let text = draw(&columns, marks, style);
@@ -242,6 +244,17 @@ mod tests {
         let words = |width| at(width).replace('\n', " ");
         assert!(!words(100).contains("for want of width"));
         assert!(words(30).contains("without rarely (see"), "{}", words(30));
+    }
+
+    #[test]
+    fn a_column_without_any_figure_is_left_out() {
+        let columns = vec![
+            Column::words("source", ["a".to_owned(), "b".to_owned()]),
+            Column::figures("empty", 0, [None, None]).about("nothing"),
+            Column::figures("half", 0, [None, Some(1.0)]),
+        ];
+        let text = render(columns, &[], Style { colored: false, width: 100 });
+        assert!(!text.contains("empty") && !text.contains("nothing") && text.contains("half"));
     }
 
     #[test]

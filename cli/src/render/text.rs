@@ -64,7 +64,7 @@ fn in_short(report: &Report) -> Option<String> {
     {
         let _ = write!(text, "; the counter {bare} ns, or {ordered} ns if threads are to agree");
     }
-    Some(text)
+    Some(text + ".")
 }
 
 fn paint(text: &str, color: Color, style: Style) -> String {
