@@ -91,7 +91,7 @@ pub struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u32,
     /// Also the cost with so many threads calling at once
-    #[arg(long, value_name = "1,2,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "1,2,...", value_delimiter = ',', value_parser = at_least_one())]
     pub threads: Vec<u16>,
     /// Also the cost of a first call after the caches were evicted
     #[arg(long)]
@@ -147,6 +147,10 @@ impl Format {
 /// A list of processors.
 #[derive(Clone, Debug)]
 pub struct Cpus(pub Vec<usize>);
+
+fn at_least_one() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..)
+}
 
 fn cpus(text: &str) -> Result<Cpus, String> {
     crate::machine::parse_cpu_list(text).map(Cpus)

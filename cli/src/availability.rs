@@ -148,7 +148,7 @@ fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
         },
         Outcome::Killed(signal) => format!("is killed by signal {signal}"),
         Outcome::Lost => "ends the process that tries it".to_owned(),
-        Outcome::Hung => "does not return".to_owned(),
+        Outcome::Hung => "does not return within 5 s".to_owned(),
     }
 }
 

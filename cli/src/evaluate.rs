@@ -181,6 +181,10 @@ fn cost(samples: &Samples, basis: &Basis) -> Cost {
         mad_ns: Some(wall.mad),
         min_ticks: tick(|ticks| ticks.min),
         median_ticks: tick(|ticks| ticks.median),
+        median_low_ticks: ticks.as_ref().and_then(|ticks| Some(ticks.median_interval?.0)),
+        median_high_ticks: ticks.as_ref().and_then(|ticks| Some(ticks.median_interval?.1)),
+        max_ticks: tick(|ticks| ticks.max),
+        mad_ticks: tick(|ticks| ticks.mad),
         p99_ticks: ticks.as_ref().and_then(|ticks| ticks.p99),
         ratio_bare_counter: ratio(basis.bare),
         ratio_ordered_counter: ratio(basis.ordered),
@@ -271,7 +275,7 @@ fn causality(
         (None, ..) => without(OVER),
         (Some(Err(reason)), ..) => without(reason),
         (Some(Ok(seen)), ..) if seen.count < HAND_OVERS_MIN && seen.violations == 0 => {
-            without(&format!("only {} hand-overs: too few to tell; give more --time", seen.count))
+            without(&format!("only {} {TOO_FEW}", seen.count))
         }
         (Some(Ok(seen)), ..) => Causality {
             hand_overs: Some(seen.count),
@@ -283,6 +287,9 @@ fn causality(
         },
     }
 }
+
+/// What is said of too few hand-overs, after their number.
+pub const TOO_FEW: &str = "hand-overs: too few to tell; give more --time";
 
 /// Below so many hand-overs without a violation nothing is said.
 const HAND_OVERS_MIN: u64 = 1_000;

@@ -24,6 +24,7 @@ const STOLEN_NS: f64 = 1_000.0;
 const READINGS_MAX: u64 = 40_000;
 /// How long sources that stand still are watched for a step: three periods of a 100 Hz tick.
 const WATCH_NS: u64 = 32_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// Calls timed one by one, at most.
 const SINGLES_MAX: usize = 20_000;
 
@@ -213,7 +214,7 @@ impl Run<'_> {
         let fair_ns = deadline_ns.saturating_sub(begin_ns) as f64 / turns.len().max(1) as f64;
         let seconds: Vec<usize> =
             sources.iter().copied().filter(|&s| self.steps_by_second(s)).collect();
-        let mut rounds = 0;
+        let (mut rounds, mut read_ns) = (0, begin_ns);
         while !turns.is_empty() {
             self.random.shuffle(&mut turns);
             for &(source, mode) in &turns {
@@ -228,10 +229,16 @@ impl Run<'_> {
                 }
                 self.batch(source, mode, deadline_ns);
             }
-            // A clock of whole seconds is read once a round: some round sees it step.
+            // A clock of whole seconds is read once a round: some round sees it step, unless rounds are
+            // so far apart that it may have stepped twice.
+            let now = self.world.elapsed_ns();
             for &source in &seconds {
+                if now - read_ns > SECOND_NS / 2 {
+                    self.findings[source].ledger.pause();
+                }
                 self.read(source, &mut [0]);
             }
+            read_ns = now;
             rounds += 1;
         }
         rounds
@@ -270,10 +277,12 @@ impl Run<'_> {
         calls
     }
 
-    /// The share of the time up to the deadline for the next of `left` sources.
-    fn share(&mut self, deadline_ns: u64, left: usize) -> u64 {
+    /// The share of the time up to the deadline for the next of `left` sources: how long it is, and
+    /// when it is over.
+    fn share(&mut self, deadline_ns: u64, left: usize) -> (u64, u64) {
         let now = self.world.elapsed_ns();
-        now + deadline_ns.saturating_sub(now) / left.max(1) as u64
+        let share_ns = deadline_ns.saturating_sub(now) / left.max(1) as u64;
+        (share_ns, now + share_ns)
     }
 
     /// Calls timed one by one, for the tail.
@@ -281,7 +290,7 @@ impl Run<'_> {
         const BLOCK: usize = 256;
         self.watch.stage("tail");
         for (i, source) in self.shuffled(sources).into_iter().enumerate() {
-            let until = self.share(deadline_ns, sources.len() - i);
+            let (_, until) = self.share(deadline_ns, sources.len() - i);
             // A call that takes long is not timed in blocks that would outlast its turn.
             let mut block = 1;
             while self.findings[source].singles.len() < SINGLES_MAX && self.goes_on(until) {
@@ -326,7 +335,7 @@ impl Run<'_> {
         let together_ns = deadline_ns.saturating_sub(self.world.elapsed_ns()).min(2 * WATCH_NS) / 2;
         let alone = deadline_ns.saturating_sub(together_ns);
         for (i, source) in self.shuffled(&sources).into_iter().enumerate() {
-            let until = self.share(alone, sources.len() - i);
+            let (_, until) = self.share(alone, sources.len() - i);
             if !self.steps_by_second(source) {
                 self.findings[source].ledger.pause();
             }
@@ -341,7 +350,13 @@ impl Run<'_> {
         // What passed while others were read is not a step.
         standing.iter().for_each(|&source| self.findings[source].ledger.pause());
         let until = self.world.elapsed_ns() + WATCH_NS;
+        let mut preemptions = self.world.preemptions();
         loop {
+            // A clock moves on while its reader does not run: that is no step of its own either.
+            let now = self.world.preemptions();
+            if std::mem::replace(&mut preemptions, now) != now {
+                standing.iter().for_each(|&source| self.findings[source].ledger.pause());
+            }
             standing.retain(|&source| self.findings[source].ledger.forward() < 3);
             if standing.is_empty() || !self.goes_on(until) {
                 return;
@@ -351,11 +366,17 @@ impl Run<'_> {
         }
     }
 
-    /// Reads a source until `values` is full and enters that in its ledger; how many readings.
+    /// Reads a source until `values` is full and enters that in its ledger, unless the processor was
+    /// taken away meanwhile; how many readings.
     fn read(&mut self, source: usize, values: &mut [i64]) -> usize {
+        let preemptions = self.world.preemptions();
         let count = self.world.values(source, values);
         let ledger = &mut self.findings[source].ledger;
-        values[..count].iter().for_each(|&value| ledger.add(value));
+        if self.world.preemptions() == preemptions {
+            values[..count].iter().for_each(|&value| ledger.add(value));
+        } else {
+            ledger.pause();
+        }
         count
     }
 
@@ -383,7 +404,7 @@ impl Run<'_> {
             if !self.goes_on(deadline_ns) {
                 return;
             }
-            let left = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
+            let (left, _) = self.share(deadline_ns, sources.len() - i);
             let ns = left / pairs.len().max(1) as u64;
             let results: Vec<Result<HandOver, String>> =
                 pairs.iter().map(|&pair| self.world.hand_over(source, pair, ns)).collect();
@@ -401,7 +422,7 @@ impl Run<'_> {
                 self.findings[source].together.push((threads, Err(OVER.to_owned())));
                 continue;
             }
-            let ns = self.share(deadline_ns, sources.len() - i) - self.world.elapsed_ns();
+            let (ns, _) = self.share(deadline_ns, sources.len() - i);
             let calls = self.findings[source].modes[0].calls_per_batch.max(1);
             let batches = (ns as f64 / BATCH_NS).clamp(5.0, 100.0) as usize;
             let result = self.world.together(source, threads, calls, batches);
@@ -411,7 +432,6 @@ impl Run<'_> {
 
     /// First calls after eviction, in rounds: each source once before any a second time.
     fn cold(&mut self, sources: &[usize], deadline_ns: u64) {
-        const LEVELS: [Cold; 3] = [Cold::Warm, Cold::Level2, Cold::LastLevel];
         const SAMPLES_MAX: usize = 15;
         self.watch.stage("cold");
         if let Err(reason) = self.world.can_evict() {
@@ -420,11 +440,15 @@ impl Run<'_> {
             }
             return;
         }
-        for _ in 0..SAMPLES_MAX {
-            for source in self.shuffled(sources) {
-                for level in LEVELS {
-                    if !self.goes_on(deadline_ns) {
-                        return;
+        // One level after the other: a walk over all caches would leave the next one to memory too.
+        let begin_ns = self.world.elapsed_ns();
+        let time_ns = deadline_ns.saturating_sub(begin_ns) as f64;
+        for (level, share) in [(Cold::Warm, 0.05), (Cold::Level2, 0.25), (Cold::LastLevel, 1.0)] {
+            let until = begin_ns + (share * time_ns) as u64;
+            for _ in 0..SAMPLES_MAX {
+                for source in self.shuffled(sources) {
+                    if !self.goes_on(until) {
+                        break;
                     }
                     match self.world.cold(source, level) {
                         Ok(ns) => self.findings[source].cold[level as usize].push(ns),

@@ -2,6 +2,7 @@
 //!
 //! A note says what was seen and what to do. Must never repeat a figure without saying what it means.
 
+use crate::evaluate::TOO_FEW;
 use crate::measure::{OVER, Plan};
 use crate::report::{CounterRate, NoteText, Row, Settings};
 use crate::sources::Promises;
@@ -22,6 +23,10 @@ pub enum Note {
     Denied { rows: usize, example: String },
     /// Two threads cannot be compared on one processor.
     OneProcessor,
+    /// Threads cannot be started or kept where they should be.
+    NoThreads(String),
+    /// Whether the kernel trusts the counter is not known.
+    ClocksourceUnknown(String),
     /// Many batches did not count.
     Disturbed { percent: f64 },
     /// The thread did not have its processor for much of the time.
@@ -66,6 +71,8 @@ impl Note {
             Self::RawIsSlow { .. } => "raw_is_slow",
             Self::Denied { .. } => "denied",
             Self::OneProcessor => "one_processor",
+            Self::NoThreads(_) => "no_threads",
+            Self::ClocksourceUnknown(_) => "clocksource_unknown",
             Self::Disturbed { .. } => "disturbed",
             Self::Starved { .. } => "starved",
             Self::TooShort { .. } => "too_short",
@@ -104,6 +111,13 @@ impl Note {
                                    may use one (see taskset, --cpus)"
                     .to_owned()
             }
+            Self::NoThreads(reason) => {
+                format!("causality was not tried: {reason}; allow threads and try again")
+            }
+            Self::ClocksourceUnknown(reason) => format!(
+                "the clocksource cannot be read ({reason}), so whether the kernel trusts the counter \
+                 is not known; run where /sys can be read"
+            ),
             Self::Disturbed { percent } => format!(
                 "{percent:.0} % of the batches were disturbed and do not count: the machine is busy; \
                  trust CPU time and minima, or run again when it is idle"
@@ -122,6 +136,9 @@ impl Note {
             ),
             Self::TooShort { rows } => {
                 format!("{rows} rows have no figure: the time was too short; give more with --time")
+            }
+            Self::NothingMeasured { example } if example.ends_with(OVER) => {
+                format!("nothing was measured: {example}; give more with --time")
             }
             Self::NothingMeasured { example } => {
                 format!("nothing was measured: {example}; choose other sources with --only")
@@ -206,14 +223,11 @@ pub fn raise(
         let example = format!("e.g. {} {reason}", first.name);
         notes.push(Note::Denied { rows: denied.len(), example });
     }
-    if rows.iter().any(|row| {
-        row.quality
-            .causality
-            .reason
-            .as_deref()
-            .is_some_and(|reason| reason.contains("two processors"))
-    }) {
-        notes.push(Note::OneProcessor);
+    if let Err(reason) = world.pairs() {
+        notes.push(match world.processors() {
+            0 | 1 => Note::OneProcessor,
+            _ => Note::NoThreads(reason),
+        });
     }
     let disturbed_percent = disturbed_percent(rows);
     if disturbed_percent > 20.0 {
@@ -230,7 +244,9 @@ pub fn raise(
     notes.extend(thin(rows, settings));
     let reads_counter =
         rows.iter().any(|row| row.quality.steps.iter().any(|s| s.step_ticks.is_some()));
-    if reads_counter && !machine.counter_trusted {
+    if let Some(reason) = machine.clocksource.reason.clone() {
+        notes.push(Note::ClocksourceUnknown(reason));
+    } else if reads_counter && !machine.counter_trusted {
         notes.push(Note::CounterNotTrusted { clocksource: clocksource() });
     }
     if let (Some(claimed_hz), Some(measured_hz), Some(false)) =
@@ -261,7 +277,9 @@ fn thin(rows: &[Row], settings: &Settings) -> Vec<Note> {
     if few > 0 {
         notes.push(Note::FewBatches { rows: few });
     }
-    let is_over = |reason: &Option<String>| reason.as_deref() == Some(OVER);
+    let is_over = |reason: &Option<String>| {
+        reason.as_deref().is_some_and(|reason| reason == OVER || reason.ends_with(TOO_FEW))
+    };
     let skipped = measured()
         .filter(|row| {
             is_over(&row.quality.reason)

@@ -29,7 +29,7 @@ pub struct Real {
     anchor: Option<Anchor>,
     /// The counter's frequency in hertz, and how long after the start it was measured.
     hz: Option<(f64, u64)>,
-    evictor: Option<Vec<u64>>,
+    evictor: Option<(Vec<u64>, Caches)>,
 }
 
 /// What the timing itself costs, taken off every result.
@@ -171,19 +171,24 @@ impl Real {
 
     /// Walks over more memory than the caches hold.
     fn evict(&mut self, cold: Cold) -> Result<(), String> {
-        let root = Root::real();
-        let caches = Caches::of(&root)?;
+        if cold == Cold::Warm {
+            return Ok(());
+        }
         let evictor = match &mut self.evictor {
             Some(evictor) => evictor,
-            none => none.insert(memory::taken(&root, caches.walk())?),
+            none => {
+                let root = Root::real();
+                let caches = Caches::of(&root)?;
+                none.insert((memory::taken(&root, caches.walk())?, caches))
+            }
         };
+        let (memory, caches) = evictor;
         let words = match cold {
-            Cold::Warm => 0,
-            Cold::Level2 => 4 * caches.level2 / 8,
-            Cold::LastLevel => evictor.len() as u64,
+            Cold::LastLevel => memory.len(),
+            _ => memory.len().min(4 * caches.level2 as usize / 8),
         };
         let mut sum = 0u64;
-        for line in evictor.chunks(8).take(words as usize / 8) {
+        for line in memory[..words].chunks(8) {
             sum = sum.wrapping_add(line[0]);
         }
         std::hint::black_box(sum);
@@ -344,6 +349,10 @@ impl World for Real {
         u64::try_from(period).ok().filter(|&period_ns| period_ns > 1)
     }
 
+    fn preemptions(&mut self) -> Option<i64> {
+        self.instruments.preemptions()
+    }
+
     fn cpu_ns(&mut self) -> Option<u64> {
         self.instruments.cpu_ns()
     }
@@ -400,10 +409,14 @@ impl World for Real {
         let busy = AtomicUsize::new(threads);
         let work = |_| {
             let mut samples = Vec::with_capacity(batches);
+            let mut disturbed = 0;
             // Those that are done go on until all are: nobody must measure alone.
             while busy.load(Ordering::Acquire) > 0 {
                 let batch = self.bracket(calls, || loops.batch(Mode::Throughput, calls));
-                if samples.len() < batches {
+                // A batch without its processor does not count, unless nearly all are such.
+                if batch.preempted && disturbed < batches {
+                    disturbed += 1;
+                } else if samples.len() < batches {
                     samples.push(batch.wall_ns / calls as f64);
                     if samples.len() == batches {
                         busy.fetch_sub(1, Ordering::AcqRel);
@@ -424,17 +437,27 @@ impl World for Real {
     }
 
     fn cold(&mut self, source: usize, cold: Cold) -> Result<f64, String> {
+        const TRIES: usize = 3;
         let nothing = self.nothing();
-        // A call or two first, so that only what the eviction takes is missing afterwards.
-        self.time_one(source);
-        self.evict(cold)?;
-        // The timing's own code and data come back by timing nothing, the table's row by looking
-        // into it: what is left cold is what the call itself touches.
-        for _ in 0..2 {
-            self.time_one(nothing);
-            std::hint::black_box(self.loops(source)?.waits());
+        let mut taken = 0.0;
+        for _ in 0..TRIES {
+            // Some calls first, so that only what the eviction takes is missing afterwards.
+            for _ in 0..16 {
+                self.time_one(source);
+            }
+            self.evict(cold)?;
+            // The timing's own code and data come back by timing nothing, the table's row by looking
+            // into it: what is left cold is what the call itself touches.
+            for _ in 0..2 {
+                self.time_one(nothing);
+                std::hint::black_box(self.loops(source)?.waits());
+            }
+            let preemptions = self.instruments.preemptions();
+            taken = self.time_one(source);
+            if self.instruments.preemptions() == preemptions {
+                break;
+            }
         }
-        let taken = self.time_one(source);
         Ok(self.single_ns(taken))
     }
 

@@ -151,8 +151,16 @@ pub struct Cost {
     pub min_ticks: Option<f64>,
     /// The middle one in ticks.
     pub median_ticks: Option<f64>,
+    /// 95 % interval of the median, in ticks.
+    pub median_low_ticks: Option<f64>,
+    /// 95 % interval of the median, in ticks.
+    pub median_high_ticks: Option<f64>,
     /// 99 % of batches, in ticks.
     pub p99_ticks: Option<f64>,
+    /// The worst batch, in ticks.
+    pub max_ticks: Option<f64>,
+    /// Median absolute deviation, in ticks.
+    pub mad_ticks: Option<f64>,
     /// CPU time of the thread: the median over all batches, disturbed ones included.
     pub cpu_median_ns: Option<f64>,
     /// Against the barest read of the counter.

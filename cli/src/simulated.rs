@@ -26,6 +26,9 @@ pub struct Simulated {
     random: fastrand::Rng,
     /// Its one true time.
     now_ns: f64,
+    processors: usize,
+    /// The pairs of processors, or why there are none.
+    pairs: Result<Vec<(usize, usize)>, String>,
 }
 
 impl Simulated {
@@ -49,6 +52,8 @@ impl Simulated {
             machine: machine(),
             random: fastrand::Rng::with_seed(u64::from(seed)),
             now_ns: 0.0,
+            processors: 2,
+            pairs: Ok(vec![(0, 1)]),
         }
     }
 
@@ -56,6 +61,13 @@ impl Simulated {
     #[cfg(test)]
     pub fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
+    }
+
+    /// Takes its pairs of processors away, for tests that need another machine.
+    #[cfg(test)]
+    pub fn without_pairs(&mut self, processors: usize, reason: &str) {
+        self.processors = processors;
+        self.pairs = Err(reason.to_owned());
     }
 
     /// What a call costs in nanoseconds: throughput, and what each other mode adds.
@@ -209,16 +221,20 @@ impl World for Simulated {
         Some(TICK_NS)
     }
 
+    fn preemptions(&mut self) -> Option<i64> {
+        Some(0)
+    }
+
     fn cpu_ns(&mut self) -> Option<u64> {
         Some(self.now_ns as u64)
     }
 
     fn processors(&self) -> usize {
-        2
+        self.processors
     }
 
     fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {
-        Ok(vec![(0, 1)])
+        self.pairs.clone()
     }
 
     fn hand_over(

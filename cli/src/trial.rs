@@ -116,9 +116,9 @@ mod tests {
     const WORKS: Task<'_> = &|| Ok(());
 
     /// What each of `tasks` gives, with one that works after each.
-    fn among_others(tasks: &[Task<'_>]) -> Vec<Outcome> {
+    fn among_others(patience_ms: i32, tasks: &[Task<'_>]) -> Vec<Outcome> {
         let all: Vec<Task<'_>> = tasks.iter().flat_map(|&task| [task, WORKS]).collect();
-        let outcomes = outcomes_within(1_000, &all);
+        let outcomes = outcomes_within(patience_ms, &all);
         assert_eq!(outcomes.len(), all.len());
         let (odd, even): (Vec<_>, Vec<_>) = outcomes.chunks(2).map(|two| (two[0], two[1])).unzip();
         assert!(even.iter().all(|&outcome| outcome == Outcome::Worked), "{even:?}");
@@ -133,7 +133,7 @@ mod tests {
         let is_killed: Task<'_> = &|| std::process::abort();
         let exits: Task<'_> = &|| std::process::exit(0);
         let outcomes =
-            among_others(&[WORKS, fails, fails_without_number, panics, is_killed, exits]);
+            among_others(60_000, &[WORKS, fails, fails_without_number, panics, is_killed, exits]);
         let expected = [
             Outcome::Worked,
             Outcome::Failed(Errno::INVAL),
@@ -151,7 +151,7 @@ mod tests {
             std::thread::park();
         };
         assert_eq!(
-            among_others(&[hangs, WORKS, hangs]),
+            among_others(PATIENCE_MS, &[hangs, WORKS, hangs]),
             [Outcome::Hung, Outcome::Worked, Outcome::Hung]
         );
     }

@@ -93,6 +93,8 @@ pub trait World {
     fn advertised_ns(&self, source: usize) -> Option<u64>;
     /// The period of the kernel's tick, if it has one that can be told.
     fn tick_period_ns(&self) -> Option<u64>;
+    /// How often the processor was taken away from the measuring thread, if that can be told.
+    fn preemptions(&mut self) -> Option<i64>;
     /// CPU time of the measuring thread so far.
     fn cpu_ns(&mut self) -> Option<u64>;
     /// How many processors there are to use.

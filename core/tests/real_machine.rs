@@ -1,13 +1,19 @@
 //! This machine's clocks and counter against each other. Only relations: no duration is measured,
 //! so a loaded or an emulated machine gives the same answers. What a machine cannot show is said.
 
-#![expect(clippy::print_stdout, reason = "says why something cannot be judged on this machine")]
-
 use clockwise_core::counter::{Counter, Hardware};
 use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, NoVdso, System, Vdso};
 use clockwise_core::units::Timespec;
 use std::env::consts::ARCH;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Says on standard error, which the test runner does not hide, what could not be judged here.
+macro_rules! not_judged {
+    ($($words:tt)*) => {{
+        use std::io::Write;
+        drop(writeln!(std::io::stderr(), "not judged: {}", format_args!($($words)*)));
+    }};
+}
 
 const ROUNDS: usize = 50_000;
 
@@ -17,7 +23,7 @@ fn vdso() -> Option<Vdso> {
         Ok(vdso) => Some(vdso),
         Err(why @ (NoVdso::NotThisProcessor | NoVdso::NotMapped)) => {
             assert_eq!(why == NoVdso::NotThisProcessor, !System::AVAILABLE);
-            println!("not judged: {why}");
+            not_judged!("{why}");
             None
         }
         Err(why) => panic!("{why}"),
@@ -90,7 +96,7 @@ fn the_vdso_and_the_system_call_know_the_same_clocks() {
         }
         let called = System.clock_getres(clock);
         match vdso.clock_getres(clock) {
-            Err(Errno::NOSYS) => println!("not judged: the vDSO has no clock_getres"),
+            Err(Errno::NOSYS) => not_judged!("the vDSO has no clock_getres"),
             mapped => assert_eq!(mapped, called, "clock_getres({})", clock.0),
         }
     }
@@ -123,20 +129,20 @@ fn the_second_of_time_is_the_second_of_the_last_tick() {
     if System.time().is_ok() {
         bracketed("time", || [coarse(), System.time().unwrap(), coarse()]);
     } else {
-        println!("not judged: the kernel of this {ARCH} has no time()");
+        not_judged!("the kernel of this {ARCH} has no time()");
     }
     match vdso().map(|vdso| (vdso, vdso.time())) {
         Some((vdso, Ok(_))) => {
             bracketed("time of the vDSO", || [coarse(), vdso.time().unwrap(), coarse()]);
         }
-        _ => println!("not judged: no vDSO of this {ARCH} with time()"),
+        _ => not_judged!("no vDSO of this {ARCH} with time()"),
     }
 }
 
 #[test]
 fn gettimeofday_is_the_wall_clock_without_its_nanoseconds() {
     if !System::AVAILABLE {
-        return println!("not judged: no system calls on {ARCH}");
+        return not_judged!("no system calls on {ARCH}");
     }
     let micros = |time: Timespec| time.nanos() / 1000;
     let wall = || micros(System.clock_gettime(ClockId::REALTIME).unwrap());
@@ -146,7 +152,7 @@ fn gettimeofday_is_the_wall_clock_without_its_nanoseconds() {
             let told = || micros(vdso.gettimeofday().unwrap());
             bracketed("gettimeofday of the vDSO", || [wall(), told(), wall()]);
         }
-        _ => println!("not judged: no vDSO of this {ARCH} with gettimeofday()"),
+        _ => not_judged!("no vDSO of this {ARCH} with gettimeofday()"),
     }
 }
 
@@ -154,11 +160,11 @@ fn gettimeofday_is_the_wall_clock_without_its_nanoseconds() {
 fn ordered_ticks_never_go_back_in_one_thread() {
     let counter = match Hardware::find() {
         Ok(counter) => counter,
-        Err(why) => return println!("not judged: {why}"),
+        Err(why) => return not_judged!("{why}"),
     };
     // The architecture of aarch64 promises one counter for all; x86-64 leaves it to the machine.
     if let ("x86_64", Some(why)) = (ARCH, distrust()) {
-        return println!("not judged: {why}");
+        return not_judged!("{why}");
     }
     let mut last = counter.ticks();
     for _ in 0..1_000_000 {
@@ -172,10 +178,10 @@ fn ordered_ticks_never_go_back_in_one_thread() {
 fn ordered_ticks_never_go_back_from_one_thread_to_another() {
     let counter = match Hardware::find() {
         Ok(counter) => counter,
-        Err(why) => return println!("not judged: {why}"),
+        Err(why) => return not_judged!("{why}"),
     };
     if let Some(why) = distrust() {
-        return println!("not judged: {why}");
+        return not_judged!("{why}");
     }
     let latest = AtomicU64::new(counter.ticks().0);
     let violations = || {
@@ -199,7 +205,7 @@ fn a_processor_without_system_calls_here_says_so() {
     let known = matches!(ARCH, "x86_64" | "aarch64");
     assert_eq!(System::AVAILABLE, known, "{ARCH}");
     if known {
-        return println!("not judged: {ARCH} is known");
+        return not_judged!("{ARCH} is known");
     }
     assert!(matches!(Vdso::find(), Err(NoVdso::NotThisProcessor)));
     assert!(Hardware::find().is_err());

@@ -45,11 +45,24 @@ struct Recorded {
     dear: Option<(usize, f64)>,
     /// Time by which the batches made the world's clock late.
     added_ns: f64,
+    /// How far the clock moves whenever it is asked.
+    moves_ns: f64,
+    /// How often the processor is taken away between two questions for it, and has been.
+    loses_processor: i64,
+    preemptions: i64,
 }
 
 impl Recorded {
     fn new(seed: u32) -> Self {
-        Self { world: Simulated::new(seed), asked: Vec::new(), dear: None, added_ns: 0.0 }
+        Self {
+            world: Simulated::new(seed),
+            asked: Vec::new(),
+            dear: None,
+            added_ns: 0.0,
+            moves_ns: 0.0,
+            loses_processor: 0,
+            preemptions: 0,
+        }
     }
 
     fn find(&self, name: &str) -> usize {
@@ -71,6 +84,7 @@ impl World for Recorded {
     }
 
     fn elapsed_ns(&mut self) -> u64 {
+        self.added_ns += self.moves_ns;
         self.world.elapsed_ns() + self.added_ns as u64
     }
 
@@ -106,6 +120,11 @@ impl World for Recorded {
 
     fn tick_period_ns(&self) -> Option<u64> {
         self.world.tick_period_ns()
+    }
+
+    fn preemptions(&mut self) -> Option<i64> {
+        self.preemptions += self.loses_processor;
+        Some(self.preemptions)
     }
 
     fn cpu_ns(&mut self) -> Option<u64> {
@@ -327,4 +346,29 @@ fn a_budget_of_nothing_ends_at_once_without_a_sample() {
     assert!(world.asked.is_empty());
     let nothing = run(&mut world, &plan(&[], SECOND_NS), &mut Patience::endless());
     assert_eq!(nothing.rounds, 0);
+}
+
+#[test]
+fn a_clock_that_moves_while_it_is_asked_makes_no_share_negative() {
+    // Each question takes longer than the shares of the sources are.
+    for moves_ns in [1e3, 1e6, 1e8] {
+        let mut world = Recorded::new(5);
+        world.moves_ns = moves_ns;
+        let selected = some(&world);
+        let plan = Plan { threads: vec![2], cold: true, ..plan(&selected, SECOND_NS) };
+        let outcome = run(&mut world, &plan, &mut Patience::endless());
+        // What the simulated world is told to wait shows in its time: never more than was there.
+        assert!(world.world.elapsed_ns() <= 2 * SECOND_NS, "{moves_ns}");
+        assert!(!outcome.interrupted);
+    }
+}
+
+#[test]
+fn what_a_clock_did_while_its_reader_did_not_run_is_no_step() {
+    let mut world = Recorded::new(5);
+    world.loses_processor = 1;
+    let clock = world.find("libc/monotonic_coarse");
+    let outcome = run(&mut world, &plan(&[clock], SECOND_NS), &mut Patience::endless());
+    let ledger = &outcome.findings[clock].ledger;
+    assert_eq!((ledger.readings, ledger.smallest()), (0, None));
 }

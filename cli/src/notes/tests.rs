@@ -135,8 +135,23 @@ fn rows_that_a_filter_denies_are_counted_with_an_example() {
 #[test]
 fn one_processor_is_told_with_the_ways_to_more() {
     only("one_processor", &["two processors", "taskset", "--cpus"], |quiet| {
-        let causality = &mut quiet.row("libc/monotonic").quality.causality;
-        causality.reason = Some("needs two processors, and this process may use one".to_owned());
+        quiet.world.without_pairs(1, "needs two processors, and this process may use one");
+    });
+}
+
+#[test]
+fn threads_that_cannot_be_had_are_told_with_the_reason() {
+    only("no_threads", &["not tried: starting a thread fails", "allow threads"], |quiet| {
+        quiet.world.without_pairs(2, "starting a thread fails");
+    });
+}
+
+#[test]
+fn a_clocksource_that_cannot_be_read_is_not_called_another_one() {
+    only("clocksource_unknown", &["cannot be read (no permission)", "/sys"], |quiet| {
+        let machine = quiet.world.machine_mut();
+        machine.clocksource = Fact::missing("here", "no permission");
+        machine.counter_trusted = false;
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::process::{self, Limit, close, is_root, limit};
 use crate::common::terminal::run_on_terminals;
-use crate::common::{clockwise, folder, names_in, not_tried, run, tool};
+use crate::common::{Ran, clockwise, folder, names_in, not_tried, run, tool};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -103,19 +103,35 @@ fn progress_is_drawn_on_a_terminal_and_goes_again() {
 /// Places that cannot be written to, each with a word that tells why.
 fn unwritable(folder: &std::path::Path) -> Vec<(String, &'static str)> {
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let mut places = vec![
+    vec![
         (at("missing/a.json"), "not there"),
         (folder.to_str().unwrap().to_owned(), "is a folder"),
         ("/proc/clockwise.json".to_owned(), "cannot be written"),
         ("/dev/null".to_owned(), "is not a plain file"),
         ("/".to_owned(), "give --save a file"),
-    ];
-    if is_root() {
-        not_tried("a folder without permission to write", "root may write everywhere");
-    } else {
-        places.push(("/a.json".to_owned(), "no permission"));
+    ]
+}
+
+#[test]
+fn a_place_without_permission_is_refused_before_measuring() {
+    let of_root = folder("of_root").join("a.json");
+    fs::write(&of_root, "old").unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+    fs::set_permissions(&of_root, permissions).unwrap();
+    for place in ["/a.json", of_root.to_str().unwrap()] {
+        let mut command = tool(&["bench", "--simulate", "1", "--save", place]);
+        if is_root() {
+            // Root may write everywhere.
+            std::os::unix::process::CommandExt::uid(&mut command, 60_111);
+        }
+        match command.output() {
+            Err(error) => not_tried("a place without permission", &format!("as a user: {error}")),
+            Ok(output) => {
+                Ran::from(output).exits(2).says_only(&["no permission", "give --save a file"]);
+            }
+        }
     }
-    places
+    assert_eq!(fs::read_to_string(&of_root).unwrap(), "old");
 }
 
 #[test]

@@ -36,8 +36,9 @@ pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
 #[inline(always)]
 pub(crate) fn ticks_unordered() -> u64 {
     let ticks;
-    // SAFETY: reads a register that Linux opens to user space.
-    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    // SAFETY: reads a register that Linux opens to user space. No `nomem`: only the processor may move
+    // it, not the compiler.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
     ticks
 }
 
