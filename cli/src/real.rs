@@ -9,8 +9,8 @@ use crate::machine::{Machine, Root, cache_bytes, cpu_list};
 use crate::memory;
 use crate::os;
 use crate::reads::{Loops, Mode};
-use crate::sources::{self, Source};
-use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Unavailable, World};
+use crate::sources;
+use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Stand, World};
 use anyhow::{Result, bail};
 use clockwise_core::counter::Hardware;
 use clockwise_core::kernel::{ClockId, Vdso};
@@ -18,9 +18,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 /// The machine that the tool runs on.
 pub struct Real {
-    sources: Vec<Source>,
-    available: Vec<Result<(), Unavailable>>,
-    machine: Machine,
+    stand: Stand,
     cpus: Vec<usize>,
     threads: Result<(), String>,
     instruments: Instruments,
@@ -76,9 +74,7 @@ impl Real {
             try_out(&sources, counter.ok(), &machine, &cpus)?;
 
         let mut real = Self {
-            sources,
-            available,
-            machine,
+            stand: Stand { sources, available, machine },
             cpus,
             threads,
             instruments,
@@ -109,7 +105,7 @@ impl Real {
 
     /// The source that does nothing.
     fn nothing(&self) -> usize {
-        self.sources.iter().position(|source| source.name == "base/empty").unwrap_or(0)
+        self.stand.sources.iter().position(|source| source.name == "base/empty").unwrap_or(0)
     }
 
     /// Runs `work` between readings of all instruments, the finest innermost.
@@ -137,7 +133,7 @@ impl Real {
     /// eviction the vDSO would be warm if it were read for any other purpose.
     #[inline(never)]
     fn time_one(&self, source: usize) -> f64 {
-        let Ok(loops) = &self.sources[source].loops else { return 0.0 };
+        let Ok(loops) = &self.stand.sources[source].loops else { return 0.0 };
         let instruments = &self.instruments;
         let taken = if instruments.counter.is_some() {
             let before = instruments.ticks();
@@ -196,7 +192,7 @@ impl Real {
     }
 
     fn loops(&self, source: usize) -> Result<&dyn Loops, String> {
-        self.sources[source].loops.as_ref().map(AsRef::as_ref).map_err(Clone::clone)
+        self.stand.sources[source].loops.as_ref().map(AsRef::as_ref).map_err(Clone::clone)
     }
 
     /// One thread on each of `cpus` does `work`, which is told which of them it is; `meanwhile` is done
@@ -276,16 +272,8 @@ impl Caches {
 }
 
 impl World for Real {
-    fn sources(&self) -> &[Source] {
-        &self.sources
-    }
-
-    fn available(&self, source: usize) -> Result<(), &Unavailable> {
-        self.available[source].as_ref().copied()
-    }
-
-    fn machine(&self) -> &Machine {
-        &self.machine
+    fn stand(&self) -> &Stand {
+        &self.stand
     }
 
     fn elapsed_ns(&mut self) -> u64 {
@@ -339,7 +327,7 @@ impl World for Real {
     }
 
     fn advertised_ns(&self, source: usize) -> Option<u64> {
-        let clock = self.sources[source].clock_id?;
+        let clock = self.stand.sources[source].clock_id?;
         self.available(source).ok()?;
         u64::try_from(os::clock_getres(clock).ok()?.nanos()).ok()
     }

@@ -9,7 +9,7 @@ use crate::exchange::HandOver;
 use crate::machine::{Fact, Machine};
 use crate::reads::Mode;
 use crate::sources::{self, Source, Unit, Via};
-use crate::world::{Batch, Cold, Long, Singles, Unavailable, World};
+use crate::world::{Batch, Cold, Long, Singles, Stand, Unavailable, World};
 use clockwise_core::kernel::{ClockId, Vdso};
 
 /// Ticks a nanosecond of the simulated counter.
@@ -20,9 +20,7 @@ const TICK_NS: u64 = 4_000_000;
 
 /// The computed machine.
 pub struct Simulated {
-    sources: Vec<Source>,
-    available: Vec<Result<(), Unavailable>>,
-    machine: Machine,
+    stand: Stand,
     random: fastrand::Rng,
     /// Its one true time.
     now_ns: f64,
@@ -47,9 +45,11 @@ impl Simulated {
             _ => Ok(()),
         };
         Self {
-            available: sources.iter().map(missing).collect(),
-            sources,
-            machine: machine(),
+            stand: Stand {
+                available: sources.iter().map(missing).collect(),
+                sources,
+                machine: machine(),
+            },
             random: fastrand::Rng::with_seed(u64::from(seed)),
             now_ns: 0.0,
             processors: 2,
@@ -60,7 +60,7 @@ impl Simulated {
     /// Its description, for tests that need another machine.
     #[cfg(test)]
     pub fn machine_mut(&mut self) -> &mut Machine {
-        &mut self.machine
+        &mut self.stand.machine
     }
 
     /// Takes its pairs of processors away, for tests that need another machine.
@@ -72,7 +72,7 @@ impl Simulated {
 
     /// What a call costs in nanoseconds: throughput, and what each other mode adds.
     fn cost(&self, source: usize) -> (f64, f64, f64) {
-        let source = &self.sources[source];
+        let source = &self.stand.sources[source];
         let coarse = source.clock.ends_with("_COARSE") || source.clock == "time";
         let cpu = source.clock.contains("CPUTIME");
         match (source.via, source.clock.as_str()) {
@@ -109,7 +109,7 @@ impl Simulated {
 
     /// How far apart the values of a source lie.
     fn step_ns(&self, source: usize) -> u64 {
-        let clock = self.sources[source].clock.as_str();
+        let clock = self.stand.sources[source].clock.as_str();
         match clock {
             "time" => 1_000_000_000,
             "times" => 10_000_000,
@@ -142,16 +142,8 @@ fn machine() -> Machine {
 }
 
 impl World for Simulated {
-    fn sources(&self) -> &[Source] {
-        &self.sources
-    }
-
-    fn available(&self, source: usize) -> Result<(), &Unavailable> {
-        self.available[source].as_ref().copied()
-    }
-
-    fn machine(&self) -> &Machine {
-        &self.machine
+    fn stand(&self) -> &Stand {
+        &self.stand
     }
 
     fn elapsed_ns(&mut self) -> u64 {
@@ -197,7 +189,7 @@ impl World for Simulated {
     fn values(&mut self, source: usize, out: &mut [i64]) -> usize {
         let (throughput, _, _) = self.cost(source);
         let step = self.step_ns(source) as i64;
-        let ticks = self.sources[source].unit == Unit::Ticks;
+        let ticks = self.stand.sources[source].unit == Unit::Ticks;
         for value in out.iter_mut() {
             self.now_ns += throughput * (1.0 + 0.05 * self.random.f64());
             *value = if ticks {
@@ -211,7 +203,7 @@ impl World for Simulated {
     }
 
     fn advertised_ns(&self, source: usize) -> Option<u64> {
-        self.sources[source].clock_id.map(|_| match self.step_ns(source) {
+        self.stand.sources[source].clock_id.map(|_| match self.step_ns(source) {
             TICK_NS => TICK_NS,
             _ => 1,
         })
@@ -245,8 +237,8 @@ impl World for Simulated {
     ) -> Result<HandOver, String> {
         self.now_ns += ns as f64;
         let count = (2.0 * ns as f64 / (self.cost(source).0 + 150.0)) as u64;
-        let unordered =
-            self.sources[source].clock == "rdtsc" || self.sources[source].clock == "cntvct";
+        let unordered = self.stand.sources[source].clock == "rdtsc"
+            || self.stand.sources[source].clock == "cntvct";
         let violations = if unordered { count / 2 } else { 0 };
         Ok(HandOver { count, violations, worst: if violations > 0 { 298 } else { 0 } })
     }

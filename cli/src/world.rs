@@ -71,14 +71,32 @@ pub struct Unavailable {
     pub reason: String,
 }
 
+/// What is known of a machine before anything is measured.
+pub struct Stand {
+    /// The table, in its own order.
+    pub sources: Vec<Source>,
+    /// By source: whether it can be read here.
+    pub available: Vec<Result<(), Unavailable>>,
+    /// What machine this is.
+    pub machine: Machine,
+}
+
 /// A machine to measure.
 pub trait World {
+    /// What is known before.
+    fn stand(&self) -> &Stand;
     /// The table, in its own order.
-    fn sources(&self) -> &[Source];
+    fn sources(&self) -> &[Source] {
+        &self.stand().sources
+    }
     /// Whether a source can be read here.
-    fn available(&self, source: usize) -> Result<(), &Unavailable>;
+    fn available(&self, source: usize) -> Result<(), &Unavailable> {
+        self.stand().available[source].as_ref().copied()
+    }
     /// What machine this is.
-    fn machine(&self) -> &Machine;
+    fn machine(&self) -> &Machine {
+        &self.stand().machine
+    }
     /// Time since the world began, for budgets and progress.
     fn elapsed_ns(&mut self) -> u64;
     /// Runs one batch.

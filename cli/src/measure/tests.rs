@@ -1,10 +1,8 @@
 //! The measurement on the computed machine, whose every answer follows from a seed.
 
 use super::*;
-use crate::machine::Machine;
 use crate::simulated::Simulated;
-use crate::sources::Source;
-use crate::world::{Singles, Unavailable};
+use crate::world::{Singles, Stand};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -71,16 +69,8 @@ impl Recorded {
 }
 
 impl World for Recorded {
-    fn sources(&self) -> &[Source] {
-        self.world.sources()
-    }
-
-    fn available(&self, source: usize) -> Result<(), &Unavailable> {
-        self.world.available(source)
-    }
-
-    fn machine(&self) -> &Machine {
-        self.world.machine()
+    fn stand(&self) -> &Stand {
+        self.world.stand()
     }
 
     fn elapsed_ns(&mut self) -> u64 {
