@@ -106,7 +106,7 @@ pub struct Bench {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Calls of each source, for bench_time (default 9079882) and timetest (default 10000)
-    #[arg(short = 'n', value_name = "N", value_parser = calls)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = calls)]
     pub calls: Option<u64>,
     /// Also write the result as JSON to a file
     #[arg(long, value_name = "FILE")]

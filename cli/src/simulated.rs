@@ -163,7 +163,10 @@ impl World for Simulated {
     }
 
     fn exactly(&mut self, source: usize, calls: u64) -> (Batch, Option<i64>) {
-        let batch = self.batch(source, Mode::Throughput, calls);
+        let wall_ns = self.noisy(source, Mode::Throughput) * calls as f64;
+        self.now_ns += wall_ns;
+        let (ticks, cpu_ns) = (Some(wall_ns * TICKS_PER_NS), Some(wall_ns));
+        let batch = Batch { calls, wall_ns, ticks, cpu_ns, preempted: false, migrated: false };
         let mut last = [0];
         self.values(source, &mut last);
         (batch, Some(last[0]))

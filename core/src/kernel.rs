@@ -45,6 +45,8 @@ impl Errno {
             2 => "ENOENT",
             3 => "ESRCH",
             9 => "EBADF",
+            11 => "EAGAIN",
+            12 => "ENOMEM",
             13 => "EACCES",
             14 => "EFAULT",
             19 => "ENODEV",

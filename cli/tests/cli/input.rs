@@ -36,7 +36,7 @@ fn a_number_of_calls_of_0_or_over_2_to_the_63_is_refused() {
         ("1e6", "between 1 and 2^63"),
         ("", "between 1 and 2^63"),
     ] {
-        refused(&[&format[..], &[calls]].concat(), &["-n <N>", part]);
+        refused(&[&format[..], &[calls]].concat(), &["--calls <N>", part]);
     }
     refused(&["--format", "bench_time", "-n=-1"], &["between 1 and 2^63"]);
 }
