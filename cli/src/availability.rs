@@ -3,12 +3,13 @@
 use crate::instruments::Instruments;
 use crate::machine::{Machine, Root};
 use crate::os;
-use crate::sources::{Source, Unit};
+use crate::sources::{Source, Unit, Via};
 use crate::trial::{self, Outcome, Task};
 use crate::world::Unavailable;
 use anyhow::{Result, bail};
 use clockwise_core::counter::{Counter, Hardware};
 use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, System, Vdso};
+use std::collections::BTreeMap;
 
 /// Tries in a child what the tool must ask before it can try anything else.
 ///
@@ -70,10 +71,17 @@ pub fn try_out(
             }
         })
         .collect();
-    let tasks: Vec<Task<'_>> =
-        instruments.into_iter().chain(reads.iter().map(|read| &**read as Task<'_>)).collect();
+    let getres: Vec<Box<dyn Fn() -> Result<(), Errno>>> = ClockId::ALL
+        .into_iter()
+        .map(|clock| -> Box<dyn Fn() -> Result<(), Errno>> {
+            Box::new(move || os::clock_getres(clock).map(drop))
+        })
+        .collect();
+    let others = getres.iter().chain(&reads).map(|task| &**task as Task<'_>);
+    let tasks: Vec<Task<'_>> = instruments.into_iter().chain(others).collect();
     let outcomes = trial::outcomes(&tasks);
-    let (tried, reads) = outcomes.split_at(instruments.len());
+    let (tried, outcomes) = outcomes.split_at(instruments.len());
+    let (getres, reads) = outcomes.split_at(getres.len());
     let works = |i: usize| tried[i] == Outcome::Worked;
 
     let reference = match (works(0), works(1)) {
@@ -102,7 +110,13 @@ pub fn try_out(
             Err(format!("starting and pinning a thread {}", outcome_words(outcome, machine)))
         }
     };
-    Ok(Tried { instruments, threads, available: available.collect() })
+    let resolution = |(clock, _): (ClockId, &Outcome)| {
+        let told = os::clock_getres(clock).ok()?.nanos();
+        Some((clock, u64::try_from(told).ok()?))
+    };
+    let known = ClockId::ALL.into_iter().zip(getres).filter(|(_, o)| **o == Outcome::Worked);
+    let resolutions = known.filter_map(resolution).collect();
+    Ok(Tried { instruments, threads, resolutions, available: available.collect() })
 }
 
 /// All that a measuring thread does beside measuring: it starts, is pinned, yields, waits, ends.
@@ -127,6 +141,8 @@ pub struct Tried {
     pub instruments: Instruments,
     /// Whether measuring threads can be started and pinned.
     pub threads: Result<(), String>,
+    /// What `clock_getres` says of the clocks for which it can be asked.
+    pub resolutions: BTreeMap<ClockId, u64>,
     /// By source: whether it can be read.
     pub available: Vec<Result<(), Unavailable>>,
 }
@@ -135,7 +151,7 @@ fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
     let filtered = machine.seccomp.value.as_deref() == Some("filter");
     match outcome {
         Outcome::Worked => "works".to_owned(),
-        Outcome::Failed(errno) if filtered && errno != Errno::INVAL => {
+        Outcome::Failed(errno) if filtered && is_refusal(errno) => {
             format!("is refused with {errno}, probably by the seccomp filter in force")
         }
         Outcome::Failed(errno) => format!("fails with {errno}"),
@@ -152,6 +168,11 @@ fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
     }
 }
 
+/// What sandboxes answer: not allowed, or as if there were no such call.
+fn is_refusal(errno: Errno) -> bool {
+    matches!(errno, Errno::PERM | Errno(libc::EACCES) | Errno::NOSYS)
+}
+
 fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavailable {
     let errno = match outcome {
         Outcome::Failed(errno) => Some((errno.0, errno.to_string())),
@@ -159,8 +180,10 @@ fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavaila
     };
     let kernel = machine.kernel.value.as_deref().unwrap_or("this kernel");
     let filtered = machine.seccomp.value.as_deref() == Some("filter");
+    // A vDSO without the function: that answer is no sandbox's.
+    let is_ours = |errno| source.via == Via::Vdso && errno == Errno::NOSYS;
     let reason = match (outcome, source.clock_id) {
-        (Outcome::Failed(errno), _) if filtered && errno != Errno::INVAL => {
+        (Outcome::Failed(errno), _) if filtered && is_refusal(errno) && !is_ours(errno) => {
             outcome_words(outcome, machine)
         }
         (

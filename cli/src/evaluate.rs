@@ -2,7 +2,7 @@
 //!
 //! Pure. Must never give a figure that was not found: it stays empty beside its reason.
 
-use crate::measure::{BATCH_NS, Findings, OVER, Outcome, Plan, Samples};
+use crate::measure::{BATCH_NS, Findings, OVER, Outcome, Plan};
 use crate::notes;
 use crate::quality::Ledger;
 use crate::reads::Mode;
@@ -10,6 +10,7 @@ use crate::report::{
     self, Causality, ColdCost, Cost, CounterRate, Crowd, NoteText, Quality, Report, Row, Settings,
     Step, Tail,
 };
+use crate::samples::Samples;
 use crate::sources::{Scope, Source, Unit, Via};
 use crate::stats::{self, Summary};
 use crate::world::World;
@@ -275,7 +276,10 @@ fn causality(
         (None, ..) => without(OVER),
         (Some(Err(reason)), ..) => without(reason),
         (Some(Ok(seen)), ..) if seen.count < HAND_OVERS_MIN && seen.violations == 0 => {
-            without(&format!("only {} {TOO_FEW}", seen.count))
+            // More time would not help a clock that hardly ever steps.
+            let coarse = findings.ledger.is_coarse() || about.steps_by_second;
+            let help = if coarse { "steps meanwhile: too few to tell" } else { TOO_FEW };
+            without(&format!("only {} {help}", seen.count))
         }
         (Some(Ok(seen)), ..) => Causality {
             hand_overs: Some(seen.count),
@@ -320,7 +324,10 @@ fn cold(findings: &Findings) -> ColdCost {
         after_l2_ns: stats::median(level2),
         after_llc_ns: stats::median(last),
         samples: last.len() as u64,
-        reason: findings.cold_reason.clone().or_else(|| last.is_empty().then(|| OVER.to_owned())),
+        reason: findings
+            .cold_reason
+            .clone()
+            .or_else(|| (level2.is_empty() || last.is_empty()).then(|| OVER.to_owned())),
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Must never let a thread take its own readings for the other's: see [`Exchange`].
 
+use clockwise_core::counter;
 use clockwise_core::kernel::Errno;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ pub struct Exchange {
 #[repr(align(128))]
 struct Place {
     value: AtomicI64,
-    /// How many readings were left here: a clock that stands still leaves equal ones.
+    /// How many readings were left here; with none there is no value.
     count: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ impl Exchange {
     #[inline(always)]
     pub fn run(&self, side: usize, read: impl Fn() -> Result<i64, Errno>) -> HandOver {
         let (mine, theirs) = (&self.places[side & 1], &self.places[!side & 1]);
-        let (mut seen, mut known, mut given) = (HandOver::default(), 0, 0);
+        let (mut seen, mut last, mut given) = (HandOver::default(), None, 0);
         while !self.stop.0.load(Ordering::Relaxed) {
             for _ in 0..64 {
                 // The other's reading is known before ours begins, and ours is left after it ended:
@@ -42,9 +43,11 @@ impl Exchange {
                 // the count and so is at least as new.
                 let count = theirs.count.load(Ordering::Acquire);
                 let value = theirs.value.load(Ordering::Acquire);
+                counter::after(value as u64);
                 let Ok(ours) = read() else { return seen };
-                if count != known {
-                    known = count;
+                // Only a time that is new can have been passed: a clock that stands still shows nothing.
+                if count > 0 && last != Some(value) {
+                    last = Some(value);
                     seen.count += 1;
                     if ours < value {
                         seen.violations += 1;
@@ -68,7 +71,7 @@ impl Exchange {
 /// What threads saw of each other's readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandOver {
-    /// Readings of the other thread that were new to the one that looked.
+    /// Times of the other thread that were new to the one that looked.
     pub count: u64,
     /// Of those, how often the thread's own next reading was smaller.
     pub violations: u64,
@@ -127,6 +130,7 @@ mod tests {
     fn a_reading_older_than_the_one_handed_over_is_a_violation_and_is_counted_once() {
         assert_eq!(against(Stuck, 12), HandOver { count: 1, violations: 1, worst: 7 });
         assert_eq!(against(Stuck, 5), HandOver { count: 1, violations: 0, worst: 0 });
+        // Left a hundred times and more, and the same time: one is handed over.
         let from_before = HandOver { count: 1, violations: 0, worst: 0 };
         assert_eq!(against(LibcClock(ClockId::MONOTONIC), i64::MIN), from_before);
     }

@@ -20,6 +20,7 @@ mod reads;
 mod real;
 mod render;
 mod report;
+mod samples;
 mod save;
 mod simulated;
 mod sources;

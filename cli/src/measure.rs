@@ -10,16 +10,13 @@
 use crate::exchange::HandOver;
 use crate::quality::Ledger;
 use crate::reads::Mode;
+use crate::samples::Samples;
 use crate::sources::{Scope, Unit};
-use crate::stats::Reservoir;
-use crate::ticks;
-use crate::world::{Batch, Cold, Long, World};
+use crate::ticks::Ticks;
+use crate::world::{Cold, Long, World};
 
 /// How long a batch should take.
 pub const BATCH_NS: f64 = 100_000.0;
-/// Wall time beyond CPU time that is not yet called stolen: a share of the batch, and an amount.
-const STOLEN_SHARE: f64 = 0.02;
-const STOLEN_NS: f64 = 1_000.0;
 /// Readings taken of a source that steps as often as it is read.
 const READINGS_MAX: u64 = 40_000;
 /// How long sources that stand still are watched for a step: three periods of a 100 Hz tick.
@@ -57,28 +54,6 @@ pub trait Watch {
     fn interrupted(&self) -> bool;
 }
 
-/// Batches of one mode of one source.
-#[derive(Clone, Debug, Default)]
-pub struct Samples {
-    /// Per call, of the batches that count.
-    pub wall_ns: Reservoir,
-    /// Per call, of the same.
-    pub ticks: Reservoir,
-    /// CPU time per call, of all batches: it does not run while another thread does.
-    pub cpu_ns: Reservoir,
-    /// Calls in all batches.
-    pub calls: u64,
-    /// Calls in one batch.
-    pub calls_per_batch: u64,
-    /// Batches that do not count: the processor was taken away,
-    pub preempted: u64,
-    /// or another one used at the end,
-    pub migrated: u64,
-    /// or more time passed than the thread used.
-    pub stolen: u64,
-    total_ns: f64,
-}
-
 /// All that was found out about one source.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
@@ -104,6 +79,13 @@ pub struct Findings {
     pub cold: [Vec<f64>; 3],
     /// Why there is no figure after eviction.
     pub cold_reason: Option<String>,
+}
+
+impl Findings {
+    /// Calls timed one by one so far.
+    fn timed(&self) -> usize {
+        self.singles.len() + self.long.len() + self.preempted.len()
+    }
 }
 
 /// The whole.
@@ -149,8 +131,8 @@ pub fn run(world: &mut dyn World, plan: &Plan, watch: &mut dyn Watch) -> Outcome
 
     let cpu_start_ns = run.world.cpu_ns();
     let rounds = run.cost(&costed, deadline(0.55));
-    let cost_ns = run.world.elapsed_ns() - start_ns;
-    let cpu_ns = run.world.cpu_ns().zip(cpu_start_ns).map(|(now, start)| now - start);
+    let cost_ns = run.world.elapsed_ns().saturating_sub(start_ns);
+    let cpu_ns = run.world.cpu_ns().zip(cpu_start_ns).map(|(now, start)| now.saturating_sub(start));
     let cpu_share = cpu_ns.map(|cpu_ns| cpu_ns as f64 / cost_ns.max(1) as f64);
     run.singles(&selected, deadline(0.1));
     run.readings(&selected, deadline(0.15));
@@ -161,7 +143,7 @@ pub fn run(world: &mut dyn World, plan: &Plan, watch: &mut dyn Watch) -> Outcome
     if plan.cold {
         run.cold(&selected, deadline(COLD_WEIGHT));
     }
-    let elapsed_ns = run.world.elapsed_ns() - start_ns;
+    let elapsed_ns = run.world.elapsed_ns().saturating_sub(start_ns);
     Outcome { findings: run.findings, rounds, cpu_share, interrupted: run.interrupted, elapsed_ns }
 }
 
@@ -189,7 +171,7 @@ impl Run<'_> {
     /// Whether there is time left; tells the watcher.
     fn goes_on(&mut self, deadline_ns: u64) -> bool {
         let now = self.world.elapsed_ns();
-        self.watch.done((now - self.start_ns) as f64 / self.budget_ns.max(1) as f64);
+        self.watch.done(now.saturating_sub(self.start_ns) as f64 / self.budget_ns.max(1) as f64);
         self.interrupted |= self.watch.interrupted();
         !self.interrupted && now < deadline_ns
     }
@@ -233,7 +215,7 @@ impl Run<'_> {
             // so far apart that it may have stepped twice.
             let now = self.world.elapsed_ns();
             for &source in &seconds {
-                if now - read_ns > SECOND_NS / 2 {
+                if now.saturating_sub(read_ns) > SECOND_NS / 2 {
                     self.findings[source].ledger.pause();
                 }
                 self.read(source, &mut [0]);
@@ -293,14 +275,13 @@ impl Run<'_> {
             let (_, until) = self.share(deadline_ns, sources.len() - i);
             // A call that takes long is not timed in blocks that would outlast its turn.
             let mut block = 1;
-            while self.findings[source].singles.len() < SINGLES_MAX && self.goes_on(until) {
+            while self.findings[source].timed() < SINGLES_MAX && self.goes_on(until) {
                 let mut singles = self.world.singles(source, block);
                 let findings = &mut self.findings[source];
-                let longest = (0..singles.long.len())
-                    .max_by(|&a, &b| singles.long[a].ns.total_cmp(&singles.long[b].ns));
-                if let Some(at) = longest.filter(|_| singles.preempted) {
-                    findings.preempted.push(singles.long.swap_remove(at).ns);
-                }
+                // As many of the longest as the processor was taken away are not the source's.
+                singles.long.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+                let taken = singles.preempted.min(singles.long.len());
+                findings.preempted.extend(singles.long.drain(..taken).map(|call| call.ns));
                 findings.singles.extend(singles.calls);
                 findings.long.extend(singles.long);
                 block = (block * 2).min(BLOCK);
@@ -315,12 +296,12 @@ impl Run<'_> {
         let period_ns = self.world.tick_period_ns();
         let all: Vec<Long> =
             sources.iter().flat_map(|&source| self.findings[source].long.iter().copied()).collect();
+        let told = period_ns.map(|period_ns| Ticks::of(&all, period_ns));
         for &source in sources {
             let findings = &mut self.findings[source];
             let long = std::mem::take(&mut findings.long);
-            let (ticks, others): (Vec<Long>, Vec<Long>) = long.into_iter().partition(|call| {
-                period_ns.is_some_and(|period_ns| ticks::is_at_tick(call, &all, period_ns))
-            });
+            let (ticks, others): (Vec<Long>, Vec<Long>) =
+                long.into_iter().partition(|call| told.as_ref().is_some_and(|told| told.has(call)));
             findings.singles.extend(others.iter().map(|call| call.ns));
             findings.at_tick = period_ns.map(|_| ticks.iter().map(|call| call.ns).collect());
         }
@@ -417,6 +398,12 @@ impl Run<'_> {
     /// The cost with several threads calling at once.
     fn together(&mut self, sources: &[usize], threads: usize, deadline_ns: u64) {
         self.watch.stage("threads");
+        if let Err(reason) = self.world.can_thread() {
+            for &source in sources {
+                self.findings[source].together.push((threads, Err(reason.clone())));
+            }
+            return;
+        }
         for (i, &source) in self.shuffled(sources).iter().enumerate() {
             if !self.goes_on(deadline_ns) {
                 self.findings[source].together.push((threads, Err(OVER.to_owned())));
@@ -455,34 +442,6 @@ impl Run<'_> {
                         Err(reason) => self.findings[source].cold_reason = Some(reason),
                     }
                 }
-            }
-        }
-    }
-}
-
-impl Samples {
-    fn add(&mut self, batch: &Batch) {
-        let calls = batch.calls as f64;
-        self.calls += batch.calls;
-        self.calls_per_batch = batch.calls;
-        self.total_ns += batch.wall_ns;
-        let stolen = batch.cpu_ns.is_some_and(|cpu_ns| {
-            batch.wall_ns - cpu_ns > STOLEN_NS + STOLEN_SHARE * batch.wall_ns
-        });
-        if let Some(cpu_ns) = batch.cpu_ns {
-            self.cpu_ns.add(cpu_ns / calls);
-        }
-        // Each batch is dropped for one reason, the surest first.
-        if batch.preempted {
-            self.preempted += 1;
-        } else if batch.migrated {
-            self.migrated += 1;
-        } else if stolen {
-            self.stolen += 1;
-        } else {
-            self.wall_ns.add(batch.wall_ns / calls);
-            if let Some(ticks) = batch.ticks {
-                self.ticks.add(ticks / calls);
             }
         }
     }

@@ -14,13 +14,15 @@ use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Stand, World};
 use anyhow::{Result, bail};
 use clockwise_core::counter::Hardware;
 use clockwise_core::kernel::{ClockId, Vdso};
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 /// The machine that the tool runs on.
 pub struct Real {
     stand: Stand,
     cpus: Vec<usize>,
     threads: Result<(), String>,
+    resolutions: BTreeMap<ClockId, u64>,
     instruments: Instruments,
     timing: Timing,
     start_ns: u64,
@@ -70,13 +72,14 @@ impl Real {
         let sources = sources::table(&vdso);
         let machine =
             Machine::read(&Root::real(), vdso.as_ref().map(|_| ()).map_err(String::as_str), &cpus);
-        let Tried { instruments, threads, available } =
+        let Tried { instruments, threads, resolutions, available } =
             try_out(&sources, counter.ok(), &machine, &cpus)?;
 
         let mut real = Self {
             stand: Stand { sources, available, machine },
             cpus,
             threads,
+            resolutions,
             instruments,
             timing: Timing::default(),
             start_ns: instruments.now_ns(),
@@ -118,7 +121,8 @@ impl Real {
         work();
         let ticks = instruments.ticks().saturating_sub(ticks);
         let ns = instruments.now_ns().saturating_sub(ns);
-        let cpu_ns = instruments.cpu_ns().zip(cpu_ns).map(|(after, before)| after - before);
+        let cpu_ns =
+            instruments.cpu_ns().zip(cpu_ns).map(|(after, before)| after.saturating_sub(before));
         Batch {
             calls,
             wall_ns: (ns as f64 - self.timing.wall_ns).max(0.0),
@@ -196,12 +200,13 @@ impl Real {
     }
 
     /// One thread on each of `cpus` does `work`, which is told which of them it is; `meanwhile` is done
-    /// here. Their results.
+    /// here. Their results. Where not all can be started, `cancel` must make the others end.
     fn on_processors<T: Send>(
         &self,
         cpus: &[usize],
         work: &(impl Fn(usize) -> T + Sync),
         meanwhile: impl FnOnce(),
+        cancel: impl Fn(),
     ) -> Result<Vec<T>, String> {
         self.threads.clone()?;
         // Signed: where not all can start, those that come after it was set to 0 take it below.
@@ -227,6 +232,7 @@ impl Real {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         waiting.store(0, Ordering::Release);
+                        cancel();
                         failed = Some(format!("a measuring thread cannot start: {error}"));
                         break;
                     }
@@ -308,10 +314,9 @@ impl World for Real {
             taken.push((one, (one > least + long).then(|| self.instruments.now_ns())));
         }
         let cpu = os::current_cpu().unwrap_or(0);
-        let mut singles = Singles {
-            preempted: self.instruments.preemptions() != preemptions,
-            ..Singles::default()
-        };
+        let times = self.instruments.preemptions().zip(preemptions).map(|(now, then)| now - then);
+        let preempted = usize::try_from(times.unwrap_or(0)).unwrap_or(0);
+        let mut singles = Singles { preempted, ..Singles::default() };
         for (taken, end) in taken {
             let ns = self.single_ns(taken);
             match end.filter(|_| taken > least + long) {
@@ -327,14 +332,12 @@ impl World for Real {
     }
 
     fn advertised_ns(&self, source: usize) -> Option<u64> {
-        let clock = self.stand.sources[source].clock_id?;
         self.available(source).ok()?;
-        u64::try_from(os::clock_getres(clock).ok()?.nanos()).ok()
+        self.resolutions.get(&self.stand.sources[source].clock_id?).copied()
     }
 
     fn tick_period_ns(&self) -> Option<u64> {
-        let period = os::clock_getres(ClockId::MONOTONIC_COARSE).ok()?.nanos();
-        u64::try_from(period).ok().filter(|&period_ns| period_ns > 1)
+        self.resolutions.get(&ClockId::MONOTONIC_COARSE).copied().filter(|&period_ns| period_ns > 1)
     }
 
     fn preemptions(&mut self) -> Option<i64> {
@@ -347,6 +350,10 @@ impl World for Real {
 
     fn processors(&self) -> usize {
         self.cpus.len()
+    }
+
+    fn can_thread(&self) -> Result<(), String> {
+        self.threads.clone()
     }
 
     fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {
@@ -381,7 +388,7 @@ impl World for Real {
             self.wait(ns);
             exchange.stop();
         };
-        let seen = self.on_processors(&[pair.0, pair.1], &work, wait)?;
+        let seen = self.on_processors(&[pair.0, pair.1], &work, wait, || exchange.stop())?;
         Ok(seen.into_iter().fold(HandOver::default(), HandOver::and))
     }
 
@@ -394,7 +401,8 @@ impl World for Real {
     ) -> Result<Vec<f64>, String> {
         let loops = self.loops(source)?;
         let cpus = self.cpus.get(..threads).ok_or("there are fewer processors than threads")?;
-        let busy = AtomicUsize::new(threads);
+        // Signed: a thread that is done takes it below what a cancelling one set.
+        let busy = AtomicIsize::new(isize::try_from(threads).unwrap_or(isize::MAX));
         let work = |_| {
             let mut samples = Vec::with_capacity(batches);
             let mut disturbed = 0;
@@ -413,7 +421,7 @@ impl World for Real {
             }
             crate::stats::median(&samples).unwrap_or(0.0)
         };
-        self.on_processors(cpus, &work, || {})
+        self.on_processors(cpus, &work, || {}, || busy.store(0, Ordering::Release))
     }
 
     fn can_evict(&self) -> Result<(), String> {

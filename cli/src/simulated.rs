@@ -228,6 +228,10 @@ impl World for Simulated {
         self.processors
     }
 
+    fn can_thread(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {
         self.pairs.clone()
     }

@@ -33,8 +33,9 @@ pub struct Singles {
     pub calls: Vec<f64>,
     /// Those that took far longer than the shortest.
     pub long: Vec<Long>,
-    /// The kernel took the processor away meanwhile: the longest of them is not the source's.
-    pub preempted: bool,
+    /// How often the kernel took the processor away meanwhile: so many of the longest are not the
+    /// source's.
+    pub preempted: usize,
 }
 
 /// A call that took far longer than others: something came between.
@@ -117,6 +118,8 @@ pub trait World {
     fn cpu_ns(&mut self) -> Option<u64>;
     /// How many processors there are to use.
     fn processors(&self) -> usize;
+    /// Whether measuring threads can be started and kept on a processor.
+    fn can_thread(&self) -> Result<(), String>;
     /// Pairs of processors to compare, the farthest apart first; or why there is none.
     fn pairs(&self) -> Result<Vec<(usize, usize)>, String>;
     /// Threads on two processors hand each other readings for `ns`; or why that cannot be done.

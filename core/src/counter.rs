@@ -99,6 +99,13 @@ pub fn fence() {
     arch::fence();
 }
 
+/// Lets no ordered reading begin before `value` is known. On x86-64 the ordered read itself waits for
+/// every load; on aarch64 its barrier waits for branches, so here is one that depends on the value.
+#[inline(always)]
+pub fn after(value: u64) {
+    arch::after(value);
+}
+
 /// No instruction, but one that the compiler must not remove: keeps an empty loop a loop.
 #[inline(always)]
 pub fn nothing() {

@@ -2,35 +2,9 @@
 
 use super::*;
 use crate::simulated::Simulated;
-use crate::world::{Singles, Stand};
+use crate::world::{Batch, Singles, Stand};
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-fn batch(wall_ns: f64, cpu_ns: f64) -> Batch {
-    let ticks = Some(2.0 * wall_ns);
-    Batch { calls: 10, wall_ns, ticks, cpu_ns: Some(cpu_ns), preempted: false, migrated: false }
-}
-
-#[test]
-fn disturbed_batches_are_counted_once_and_do_not_count() {
-    let mut samples = Samples::default();
-    samples.add(&batch(100_000.0, 100_000.0));
-    samples.add(&batch(102_900.0, 100_000.0));
-    samples.add(&batch(104_000.0, 100_000.0));
-    samples.add(&Batch { preempted: true, migrated: true, ..batch(9e6, 1e5) });
-    samples.add(&Batch { migrated: true, ..batch(9e6, 1e5) });
-    assert_eq!(samples.wall_ns.kept(), [10_000.0, 10_290.0]);
-    assert_eq!(samples.ticks.kept(), [20_000.0, 20_580.0]);
-    assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
-    assert_eq!((samples.cpu_ns.seen(), samples.calls), (5, 50));
-}
-
-#[test]
-fn without_a_cpu_clock_no_batch_is_called_stolen() {
-    let mut samples = Samples::default();
-    samples.add(&Batch { cpu_ns: None, ..batch(100_000.0, 0.0) });
-    assert_eq!((samples.wall_ns.seen(), samples.stolen, samples.cpu_ns.seen()), (1, 0, 0));
-}
 
 /// What a world was asked for, in order.
 type Asked = Vec<(usize, Mode, u64)>;
@@ -123,6 +97,10 @@ impl World for Recorded {
 
     fn processors(&self) -> usize {
         self.world.processors()
+    }
+
+    fn can_thread(&self) -> Result<(), String> {
+        self.world.can_thread()
     }
 
     fn pairs(&self) -> Result<Vec<(usize, usize)>, String> {

@@ -122,7 +122,7 @@ fn a_place_without_permission_is_refused_before_measuring() {
         let mut command = tool(&["bench", "--simulate", "1", "--save", place]);
         if is_root() {
             // Root may write everywhere.
-            std::os::unix::process::CommandExt::uid(&mut command, 60_111);
+            std::os::unix::process::CommandExt::uid(&mut command, 60_112);
         }
         match command.output() {
             Err(error) => not_tried("a place without permission", &format!("as a user: {error}")),

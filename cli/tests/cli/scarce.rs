@@ -4,7 +4,7 @@ use crate::common::process::{Limit, allow_cpus, allowed_cpus, is_root, limit};
 use crate::common::{clockwise, not_tried, run, tool};
 use std::process::Command;
 
-const SHORT: [&str; 7] = ["bench", "--time", "200ms", "--only", "libc/*", "--format", "json"];
+const SHORT: [&str; 7] = ["bench", "--time", "1s", "--only", "libc/*", "--format", "json"];
 
 #[test]
 fn on_one_processor_causality_is_not_tried_and_the_reason_told() {
@@ -109,7 +109,7 @@ fn threads_that_may_not_start_are_told_and_the_run_ends() {
     if let Err(error) = as_nobody(&["--version"]).output() {
         return not_tried("threads beyond a limit", &format!("as another user: {error}"));
     }
-    let args = ["bench", "--time", "200ms", "--only", "libc/monotonic", "--format", "json"];
+    let args = ["bench", "--time", "1s", "--only", "libc/monotonic", "--format", "json"];
     let ran = run(&mut as_nobody(&[&args[..], &["--threads", "1"]].concat())).exits(0);
     let report = ran.json();
     crate::json::check(&report);

@@ -60,6 +60,13 @@ pub(crate) fn fence() {
     unsafe { asm!("isb", options(nostack, preserves_flags)) };
 }
 
+/// A branch that cannot be decided before the value is there; `isb` waits for branches.
+#[inline(always)]
+pub(crate) fn after(value: u64) {
+    // SAFETY: both ways lead to the next instruction. No `nomem`: loads stay before it.
+    unsafe { asm!("cbnz {}, 2f", "2:", in(reg) value, options(nostack, preserves_flags)) };
+}
+
 #[inline(always)]
 pub(crate) fn nothing() {
     // SAFETY: no instruction at all.

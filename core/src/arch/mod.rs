@@ -5,6 +5,7 @@
 //!
 //! * `ticks_ordered()`, `ticks_unordered()`: read the counter ([`HAS_COUNTER`] says whether there is
 //!   one);
+//! * `after(value)`: no ordered reading begins before the value is known;
 //! * `fence()`: nothing after it begins before everything before it has been executed; `nothing()`: an
 //!   empty instruction sequence that the compiler must not remove;
 //! * `zero_from(value)`: a zero that the processor cannot know before it knows `value`;

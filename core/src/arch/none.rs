@@ -21,6 +21,10 @@ pub(crate) fn fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
+pub(crate) fn after(_value: u64) {
+    core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+}
+
 pub(crate) fn nothing() {
     core::hint::black_box(());
 }

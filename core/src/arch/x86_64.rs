@@ -62,6 +62,10 @@ pub(crate) fn fence() {
     unsafe { asm!("lfence", options(nostack, preserves_flags)) };
 }
 
+/// `lfence` waits for loads by itself.
+#[inline(always)]
+pub(crate) fn after(_value: u64) {}
+
 #[inline(always)]
 pub(crate) fn nothing() {
     // SAFETY: no instruction at all.
