@@ -40,6 +40,9 @@ pub fn try_start() -> Result<()> {
     }
 }
 
+/// A task with what it needs.
+type Owned<'a> = Box<dyn Fn() -> Result<(), Errno> + 'a>;
+
 /// Tries every source and instrument in a child.
 pub fn try_out(
     sources: &[Source],
@@ -58,9 +61,9 @@ pub fn try_out(
         &|| os::preemptions().map(drop),
         &thread,
     ];
-    let reads: Vec<Box<dyn Fn() -> Result<(), Errno>>> = sources
+    let reads: Vec<Owned<'_>> = sources
         .iter()
-        .map(|source| -> Box<dyn Fn() -> Result<(), Errno>> {
+        .map(|source| -> Owned<'_> {
             match &source.loops {
                 Ok(loops) if source.unit == Unit::Nothing => Box::new(|| {
                     loops.one();
@@ -71,11 +74,9 @@ pub fn try_out(
             }
         })
         .collect();
-    let getres: Vec<Box<dyn Fn() -> Result<(), Errno>>> = ClockId::ALL
+    let getres: Vec<Owned<'_>> = ClockId::ALL
         .into_iter()
-        .map(|clock| -> Box<dyn Fn() -> Result<(), Errno>> {
-            Box::new(move || os::clock_getres(clock).map(drop))
-        })
+        .map(|clock| -> Owned<'_> { Box::new(move || os::clock_getres(clock).map(drop)) })
         .collect();
     let others = getres.iter().chain(&reads).map(|task| &**task as Task<'_>);
     let tasks: Vec<Task<'_>> = instruments.into_iter().chain(others).collect();
@@ -148,10 +149,9 @@ pub struct Tried {
 }
 
 fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
-    let filtered = machine.seccomp.value.as_deref() == Some("filter");
     match outcome {
         Outcome::Worked => "works".to_owned(),
-        Outcome::Failed(errno) if filtered && is_refusal(errno) => {
+        Outcome::Failed(errno) if is_refusal(errno, machine) => {
             format!("is refused with {errno}, probably by the seccomp filter in force")
         }
         Outcome::Failed(errno) => format!("fails with {errno}"),
@@ -168,9 +168,10 @@ fn outcome_words(outcome: Outcome, machine: &Machine) -> String {
     }
 }
 
-/// What sandboxes answer: not allowed, or as if there were no such call.
-fn is_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::PERM | Errno(libc::EACCES) | Errno::NOSYS)
+/// What sandboxes answer: not allowed, or as if there were no such call; where there is one.
+fn is_refusal(errno: Errno, machine: &Machine) -> bool {
+    machine.seccomp.value.as_deref() == Some("filter")
+        && matches!(errno, Errno::PERM | Errno(libc::EACCES) | Errno::NOSYS)
 }
 
 fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavailable {
@@ -179,11 +180,10 @@ fn unavailable(source: &Source, outcome: Outcome, machine: &Machine) -> Unavaila
         _ => None,
     };
     let kernel = machine.kernel.value.as_deref().unwrap_or("this kernel");
-    let filtered = machine.seccomp.value.as_deref() == Some("filter");
     // A vDSO without the function: that answer is no sandbox's.
     let is_ours = |errno| source.via == Via::Vdso && errno == Errno::NOSYS;
     let reason = match (outcome, source.clock_id) {
-        (Outcome::Failed(errno), _) if filtered && is_refusal(errno) && !is_ours(errno) => {
+        (Outcome::Failed(errno), _) if is_refusal(errno, machine) && !is_ours(errno) => {
             outcome_words(outcome, machine)
         }
         (

@@ -430,12 +430,14 @@ impl Run<'_> {
         // One level after the other: a walk over all caches would leave the next one to memory too.
         let begin_ns = self.world.elapsed_ns();
         let time_ns = deadline_ns.saturating_sub(begin_ns) as f64;
-        for (level, share) in [(Cold::Warm, 0.05), (Cold::Level2, 0.25), (Cold::LastLevel, 1.0)] {
+        'levels: for (level, share) in
+            [(Cold::Warm, 0.05), (Cold::Level2, 0.25), (Cold::LastLevel, 1.0)]
+        {
             let until = begin_ns + (share * time_ns) as u64;
             for _ in 0..SAMPLES_MAX {
                 for source in self.shuffled(sources) {
                     if !self.goes_on(until) {
-                        break;
+                        continue 'levels;
                     }
                     match self.world.cold(source, level) {
                         Ok(ns) => self.findings[source].cold[level as usize].push(ns),

@@ -4,7 +4,7 @@
 
 use crate::evaluate::TOO_FEW;
 use crate::measure::{OVER, Plan};
-use crate::report::{CounterRate, NoteText, Row, Settings};
+use crate::report::{CounterRate, NoteText, Row, Settings, dropped_percent};
 use crate::sources::Promises;
 use crate::world::World;
 
@@ -229,7 +229,7 @@ pub fn raise(
             _ => Note::NoThreads(reason),
         });
     }
-    let disturbed_percent = disturbed_percent(rows);
+    let disturbed_percent = dropped_percent(rows.iter().flat_map(Row::costs));
     if disturbed_percent > 20.0 {
         notes.push(Note::Disturbed { percent: disturbed_percent });
     }
@@ -298,15 +298,6 @@ fn thin(rows: &[Row], settings: &Settings) -> Vec<Note> {
 fn is_denied(row: &Row) -> bool {
     let reason = row.reason.as_deref().unwrap_or_default();
     row.status == "unavailable" && reason.contains("seccomp")
-}
-
-fn disturbed_percent(rows: &[Row]) -> f64 {
-    let costs = rows.iter().flat_map(|row| [&row.throughput, &row.latency, &row.serialised]);
-    let (dropped, counted) = costs.fold((0, 0), |(dropped, counted), cost| {
-        let here = cost.dropped_preempted + cost.dropped_migrated + cost.dropped_stolen;
-        (dropped + here, counted + cost.batches)
-    });
-    100.0 * dropped as f64 / (dropped + counted).max(1) as f64
 }
 
 /// What a row shows against its promises.

@@ -179,6 +179,28 @@ pub struct Cost {
     pub reason: Option<String>,
 }
 
+impl Cost {
+    /// Batches that do not count, for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_preempted + self.dropped_migrated + self.dropped_stolen
+    }
+}
+
+impl Row {
+    /// What a call costs, in each mode.
+    pub fn costs(&self) -> [&Cost; 3] {
+        [&self.throughput, &self.latency, &self.serialised]
+    }
+}
+
+/// The share of all batches that do not count.
+pub fn dropped_percent<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> f64 {
+    let (dropped, counted) = costs.into_iter().fold((0, 0), |(dropped, counted), cost| {
+        (dropped + cost.dropped(), counted + cost.batches)
+    });
+    100.0 * dropped as f64 / (dropped + counted).max(1) as f64
+}
+
 /// The tail of single calls, the cost of timing them taken off.
 #[derive(Debug, Default, Serialize)]
 pub struct Tail {

@@ -18,8 +18,6 @@ pub struct Samples {
     pub ticks: Reservoir,
     /// CPU time per call, of all batches: it does not run while another thread does.
     pub cpu_ns: Reservoir,
-    /// Calls in all batches.
-    pub calls: u64,
     /// Calls in one batch.
     pub calls_per_batch: u64,
     /// Batches that do not count: the processor was taken away,
@@ -36,7 +34,6 @@ impl Samples {
     /// Adds a batch to those that count, or to those that do not.
     pub fn add(&mut self, batch: &Batch) {
         let calls = batch.calls as f64;
-        self.calls += batch.calls;
         self.calls_per_batch = batch.calls;
         self.total_ns += batch.wall_ns;
         let stolen = batch.cpu_ns.is_some_and(|cpu_ns| {
@@ -81,7 +78,7 @@ mod tests {
         assert_eq!(samples.wall_ns.kept(), [10_000.0, 10_290.0]);
         assert_eq!(samples.ticks.kept(), [20_000.0, 20_580.0]);
         assert_eq!((samples.preempted, samples.migrated, samples.stolen), (1, 1, 1));
-        assert_eq!((samples.cpu_ns.seen(), samples.calls), (5, 50));
+        assert_eq!((samples.cpu_ns.seen(), 5 * samples.calls_per_batch), (5, 50));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::render::Style;
 use crate::render::table::{Column, DASH, TimeUnit, digits, dim, render, wrapped};
-use crate::report::{Cost, Report, Row};
+use crate::report::{Cost, Report, Row, dropped_percent};
 use crate::sources::Via;
 use console::Color;
 use std::fmt::Write;
@@ -132,14 +132,7 @@ fn cost(report: &Report, rows: &[&Row], unit: TimeUnit, style: Style) -> String 
         let (low, high) = (cost.median_low_ns?, cost.median_high_ns?);
         cost.median_ns.filter(|&ns| ns > 0.0).map(|ns| 50.0 * (high - low) / ns)
     };
-    let dropped = |row: &&Row| {
-        let all = [&row.throughput, &row.latency, &row.serialised];
-        let (dropped, counted) = all.iter().fold((0, 0), |(dropped, counted), cost| {
-            let here = cost.dropped_preempted + cost.dropped_migrated + cost.dropped_stolen;
-            (dropped + here, counted + cost.batches)
-        });
-        format!("{:.0}", 100.0 * dropped as f64 / (dropped + counted).max(1) as f64)
-    };
+    let dropped = |row: &&Row| format!("{:.0}", dropped_percent(row.costs()));
     let mut columns = vec![
         names(rows),
         Column::times_bare("min", 0, unit, of(|cost| cost.min_ns))
