@@ -9,8 +9,9 @@
 use crate::arch;
 use crate::kernel;
 pub use crate::processor::{CpuFacts, Form, FormVisitor, Order};
+pub use crate::trust::NoCounter;
+use crate::trust::{self, Unfit};
 use crate::units::Ticks;
-use core::fmt;
 
 /// A counter that all threads of the process can read.
 ///
@@ -23,6 +24,14 @@ pub trait Counter {
     /// An unordered reading: cheaper, and early by what the processor has in flight: tens of nanoseconds as a
     /// rule, microseconds where a load before it misses the caches.
     fn ticks_unordered(&self) -> Ticks;
+    /// Whether the counter may be read, and may stand in for the kernel's own. A
+    /// [`Clock`](crate::clock::Clock) asks once, before its first reading.
+    ///
+    /// # Errors
+    /// Why not.
+    fn fit(&self) -> Result<(), Unfit> {
+        Ok(())
+    }
 }
 
 /// The processor's own counter: the TSC on x86-64, `CNTVCT_EL0` on aarch64.
@@ -37,29 +46,6 @@ pub trait Counter {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware(());
-
-/// Why there is no counter to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoCounter {
-    /// This crate knows none on this target.
-    NotThisProcessor,
-    /// The process may not read it: `PR_SET_TSC` says `PR_TSC_SIGSEGV`.
-    Forbidden,
-}
-
-impl fmt::Display for NoCounter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotThisProcessor => "Clockwise knows no counter on this target",
-            Self::Forbidden => {
-                "the counter is forbidden in this process (PR_SET_TSC is PR_TSC_SIGSEGV): \
-                 whoever started it must allow it with prctl(PR_SET_TSC, PR_TSC_ENABLE)"
-            }
-        })
-    }
-}
-
-impl core::error::Error for NoCounter {}
 
 impl Hardware {
     /// The processor's counter, if there is one and this process may read it now.
@@ -84,6 +70,29 @@ impl Counter for Hardware {
     #[inline(always)]
     fn ticks_unordered(&self) -> Ticks {
         Ticks(arch::ticks_unordered())
+    }
+}
+
+/// [`Hardware`] for clocks in static memory: judged at the first use, by [`fit`](Counter::fit).
+///
+/// Whoever reads it without having asked risks SIGSEGV where the counter is forbidden, and zeros where there is none;
+/// a [`Clock`](crate::clock::Clock) asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SharedHardware;
+
+impl Counter for SharedHardware {
+    #[inline(always)]
+    fn ticks(&self) -> Ticks {
+        Ticks(arch::ticks_ordered())
+    }
+
+    #[inline(always)]
+    fn ticks_unordered(&self) -> Ticks {
+        Ticks(arch::ticks_unordered())
+    }
+
+    fn fit(&self) -> Result<(), Unfit> {
+        trust::assess()
     }
 }
 

@@ -56,6 +56,8 @@
 // Each module uses only modules above it; tests/tidy.rs sees to it.
 pub mod units;
 
+mod word;
+
 mod processor;
 
 mod arch;
@@ -64,4 +66,29 @@ pub mod elf;
 
 pub mod kernel;
 
+pub mod trust;
+
 pub mod counter;
+
+pub mod sample;
+
+pub mod scale;
+
+pub mod timebase;
+
+mod latch;
+
+// Under loom the atomics are loom's, which have no constant constructors: the latch is explored alone.
+#[cfg(not(loom))]
+mod keeper;
+
+#[cfg(not(loom))]
+mod bank;
+
+#[cfg(not(loom))]
+mod track;
+
+#[cfg(not(loom))]
+pub mod clock;
+
+pub mod laws;

@@ -109,6 +109,27 @@ impl Timespec {
     pub const fn nanos(self) -> i128 {
         self.sec as i128 * NANOS_PER_SEC as i128 + self.nsec as i128
     }
+
+    /// The whole as nanoseconds, clamped to what 64 bits hold: 292 years before and after the clock's zero,
+    /// which is also the most that the kernel's own clocks hold.
+    #[inline]
+    #[must_use]
+    pub const fn nanos_i64(self) -> i64 {
+        // The usual case without 128-bit arithmetic: clock reads pass through here.
+        match self.sec.checked_mul(NANOS_PER_SEC as i64) {
+            Some(nanos) => nanos.saturating_add(self.nsec),
+            None if self.sec < 0 => i64::MIN,
+            None => i64::MAX,
+        }
+    }
+
+    /// The time that lies `nanos` nanoseconds from the clock's zero; the nanoseconds after the second are 0..10^9.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        let second = NANOS_PER_SEC as i64;
+        Self { sec: nanos.div_euclid(second), nsec: nanos.rem_euclid(second) }
+    }
 }
 
 impl fmt::Display for Timespec {

@@ -23,6 +23,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 63,
     close: 57,
     prctl: 167,
+    madvise: 233,
+    adjtimex: 171,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -140,4 +142,9 @@ pub(crate) fn facts() -> CpuFacts {
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) claimed_hz, options(nomem, nostack, pure)) };
     // The architecture's generic timer runs at a constant rate by definition.
     CpuFacts { claimed_hz, constant_rate: Some(true), ..CpuFacts::NONE }
+}
+
+/// By the architecture the counter has one rate on all cores and runs while they sleep.
+pub(crate) fn counter_is_invariant() -> bool {
+    true
 }

@@ -10,7 +10,8 @@
 //!   empty instruction sequence that the compiler must not remove;
 //! * `zero_from(value)`: a zero that the processor cannot know before it knows `value`;
 //! * `visit_forms(visitor)`: every way to read the counter, for measuring them against each other;
-//! * `facts()`: what the processor says of itself;
+//! * `facts()`: what the processor says of itself; `counter_is_invariant()`: whether it promises that the counter
+//!   keeps its rate and never stops;
 //! * `syscall(number, arguments)` and its numbers ([`NR`]); [`VDSO`]: the names of the vDSO's
 //!   functions. Both are `None` where this crate knows no way to make a system call.
 //!
@@ -42,6 +43,8 @@ pub(crate) struct Numbers {
     pub(crate) read: usize,
     pub(crate) close: usize,
     pub(crate) prctl: usize,
+    pub(crate) madvise: usize,
+    pub(crate) adjtimex: usize,
 }
 
 /// The names of the vDSO's functions and the symbol version they carry.

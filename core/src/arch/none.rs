@@ -46,3 +46,7 @@ pub(crate) fn visit_forms(_visitor: &mut impl FormVisitor) {}
 pub(crate) fn facts() -> CpuFacts {
     CpuFacts::NONE
 }
+
+pub(crate) fn counter_is_invariant() -> bool {
+    false
+}

@@ -23,6 +23,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 0,
     close: 3,
     prctl: 157,
+    madvise: 28,
+    adjtimex: 159,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -164,6 +166,11 @@ fn has_rdtscp() -> Result<(), &'static str> {
     if listed { Ok(()) } else { Err("this processor (or its hypervisor) has no rdtscp") }
 }
 
+/// What CPUID promises: two calls, each of which may trap to a hypervisor.
+pub(crate) fn counter_is_invariant() -> bool {
+    cpuid(0x8000_0000, 0)[0] >= 0x8000_0007 && cpuid(0x8000_0007, 0)[3] >> 8 & 1 == 1
+}
+
 fn put(text: &mut [u8], registers: &[u32]) {
     for (bytes, register) in text.chunks_exact_mut(4).zip(registers) {
         bytes.copy_from_slice(&register.to_le_bytes());
@@ -181,7 +188,7 @@ pub(crate) fn facts() -> CpuFacts {
         }
     }
     if extended >= 0x8000_0007 {
-        facts.constant_rate = Some(cpuid(0x8000_0007, 0)[3] >> 8 & 1 == 1);
+        facts.constant_rate = Some(counter_is_invariant());
     }
     if cpuid(1, 0)[2] >> 31 & 1 == 1 {
         let [_, b, c, d] = cpuid(0x4000_0000, 0);

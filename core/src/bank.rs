@@ -1,0 +1,166 @@
+//! [`Bank`]: what a track shares with its readers, and what a read gets from it.
+//!
+//! The rules for handing over between line and kernel stand here and in `track`, because mixing two sources is where
+//! a monotonic clock breaks:
+//!
+//! * line to line: the next line is published before the current one ends, begins where that ends, and is used from
+//!   there on; when anybody sees it changes nothing.
+//! * line to kernel: what the kernel says, but not less than the line's end.
+//! * kernel to line: the first line is nowhere below the kernel, nor below what is known to have been given out.
+//! * a writer that began while a line answered, and is stopped until that has ended: the kernel's answers are then
+//!   given less a margin (and not below what was given out), so that they lie below the line that is still to come.
+//!
+//! Must never wait.
+
+use crate::keeper::{KEEPER_WORDS, Keeper};
+use crate::latch::{Lock, Phase, Slot};
+use crate::timebase::Line;
+use crate::units::Ticks;
+use crate::word::Word;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// See the last of the rules above: more than any line that is published early may be off.
+const MARGIN_NS: u64 = 100_000;
+/// A line of a settable clock may end this much above the kernel without there having been a step.
+pub(crate) const ROUNDING_NS: u64 = 1_000;
+/// Two reads of the kernel further apart than this are no reason to make a line.
+const DENSE_NS: u64 = 1_000_000;
+
+/// What a read got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// From a line, at a tick.
+    Line(Line, Ticks, i64),
+    /// From the kernel, and how far it was moved so as not to go back.
+    Kernel(i64, u64),
+}
+
+/// The state of one track. All zeros is a track that nobody has read.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Bank {
+    pub(crate) front: Slot,
+    pub(crate) next: Slot,
+    pub(crate) lock: Lock,
+    /// Nobody was given more by the kernel, nor by a line that was taken out.
+    pub(crate) floor: Word,
+    /// When the kernel answers: since when a sample has been waited for, and how long to wait, in nanoseconds of the
+    /// clock. [`NEVER`]: there is none yet. [`LAPSED`]: the line ended because nobody read.
+    pub(crate) wait_from: Word,
+    pub(crate) wait: Word,
+    /// The kernel's last answer.
+    pub(crate) asked: Word,
+    /// The code of the reason for distrust, or 0.
+    pub(crate) distrust: Word,
+    keeper: [Word; KEEPER_WORDS],
+}
+
+pub(crate) const NEVER: u64 = 0;
+pub(crate) const LAPSED: u64 = u64::MAX;
+
+impl Bank {
+    pub(crate) const fn new() -> Self {
+        Self {
+            front: Slot::new(),
+            next: Slot::new(),
+            lock: Lock::new(),
+            floor: Word::new(0),
+            wait_from: Word::new(0),
+            wait: Word::new(0),
+            asked: Word::new(0),
+            distrust: Word::new(0),
+            keeper: [const { Word::new(0) }; KEEPER_WORDS],
+        }
+    }
+
+    pub(crate) fn keeper(&self) -> Keeper {
+        let mut words = [0; KEEPER_WORDS];
+        for (word, shared) in words.iter_mut().zip(&self.keeper) {
+            *word = shared.load(Relaxed);
+        }
+        Keeper::from_words(&words)
+    }
+
+    pub(crate) fn keep(&self, keeper: &Keeper) {
+        for (word, shared) in keeper.words().into_iter().zip(&self.keeper) {
+            shared.store(word, Relaxed);
+        }
+    }
+
+    /// The line that answers for `ticks`, and whether it is the next one, still in its waiting place.
+    pub(crate) fn line_at(&self, ticks: Ticks) -> Option<(Line, bool)> {
+        let front = self.front.line().filter(|line| line.covers(ticks)).map(|line| (line, false));
+        front
+            .or_else(|| self.next.line().filter(|line| line.covers(ticks)).map(|line| (line, true)))
+    }
+
+    /// The most that was given out, where no line answers.
+    pub(crate) fn given(&self) -> i64 {
+        let end = |slot: &Slot| slot.line().map_or(0, |line| line.end());
+        (self.floor.load(Relaxed) as i64).max(end(&self.front)).max(end(&self.next))
+    }
+
+    /// Whether the kernel's answer `nanos` says that it is time for a sample.
+    pub(crate) fn is_due(&self, nanos: i64) -> bool {
+        let since = |word: &Word| nanos.wrapping_sub(word.load(Relaxed) as i64) as u64;
+        match self.wait.load(Relaxed) {
+            NEVER => true,
+            LAPSED => since(&self.asked) <= DENSE_NS,
+            wait => since(&self.wait_from) >= wait,
+        }
+    }
+
+    pub(crate) fn wait(&self, from: i64, wait_ns: u64) {
+        self.wait_from.store(from as u64, Relaxed);
+        self.wait.store(wait_ns, Relaxed);
+    }
+
+    /// What a read gets where the kernel has said `nanos`, and by how much that was moved.
+    pub(crate) fn from_kernel(&self, nanos: i64, may_step: bool) -> Answer {
+        self.asked.store(nanos as u64, Relaxed);
+        let given = self.given();
+        let answer = if may_step {
+            // Above the kernel by a rounding: that is no step back.
+            let near = given.wrapping_sub(nanos) as u64 <= ROUNDING_NS;
+            if near { given } else { nanos }
+        } else {
+            let early = if self.lock.is_early() { MARGIN_NS } else { 0 };
+            let answer = nanos.saturating_sub_unsigned(early);
+            // The kernel's alone: a floor that was lowered meanwhile must not rise again.
+            self.floor.fetch_max(answer.max(0) as u64, Relaxed);
+            answer.max(given)
+        };
+        Answer::Kernel(answer, answer.abs_diff(nanos))
+    }
+
+    /// Makes the next line the current one. Best effort: while nobody does, it answers from where it is.
+    pub(crate) fn promote(&self, ticks: Ticks) {
+        let Ok(held) = self.lock.take(ticks, Phase::Late) else { return };
+        if let Some(line) = self.next.line() {
+            let front = self.front.line();
+            if front.is_none_or(|front| line.anchor.since(front.anchor).is_some()) {
+                self.front.put(&line);
+            }
+        }
+        self.lock.release(held);
+    }
+
+    /// Publishes the line that takes over where `current` ends. The caller holds the lock.
+    pub(crate) fn follow(&self, keeper: &Keeper, current: &Line) {
+        let line = keeper.timebase.line_after(current, keeper.period_ns());
+        // One that is further off than the margin must not be published early; see the module.
+        if let Some(line) = line.filter(|line| u64::from(line.steady_ns) < MARGIN_NS) {
+            self.next.put(&line);
+        }
+        self.front.extend();
+    }
+
+    /// Takes both lines out, and remembers up to where they may have been used.
+    pub(crate) fn take_out(&self, may_step: bool) {
+        if !may_step {
+            self.floor.fetch_max(self.given().max(0) as u64, Relaxed);
+        }
+        self.next.clear();
+        self.front.clear();
+    }
+}

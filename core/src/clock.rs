@@ -1,0 +1,282 @@
+//! [`Clock`]: the kernel's clocks at the price of reading the counter.
+//!
+//! ```text
+//!  read --> line there and not due? --> counter, one multiplication        (hot: one cache line)
+//!                 | no
+//!                 v
+//!           next line? --> use it;  due? --> sample the kernel, publish;  neither? --> what the kernel says
+//! ```
+//!
+//! Nothing is calibrated, no thread runs: whoever reads past the deadline makes the next line. A read never waits,
+//! never allocates, and may run in a signal handler, before `main`, and in the child of a fork.
+
+use crate::bank::Answer;
+use crate::counter::Counter;
+use crate::kernel::{self, ClockId, Errno, Kernel};
+use crate::timebase::Line;
+pub use crate::track::Outcome;
+use crate::track::{STEPS_KEPT, Source, Track};
+use crate::trust::Unfit;
+use crate::units::Ticks;
+use crate::word::Word;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Follows five of the kernel's clocks: REALTIME, MONOTONIC, BOOTTIME, TAI and MONOTONIC_RAW, each on its own and
+/// from its first read on. All others are asked of the kernel.
+///
+/// Laws, for each reading, across threads and cores, refreshes, loss of trust, suspend and fork:
+///
+/// * The clocks that nobody can set never go back (unless the kernel's own did: another time namespace).
+/// * Ordered readings are causal: if a thread has seen one, its next is not smaller.
+/// * A reading is at most its [`error_ns`](Reading::error_ns) from the kernel's clock, unless the kernel or the
+///   counter was stepped since the last refresh (one period ago at most, 4 ms as a rule).
+///
+/// The whole state is zeros at first, so that a static needs no initialisation and a page that the kernel wipes on
+/// fork begins anew.
+///
+/// ```
+/// use clockwise_core::{clock::Clock, counter::Hardware, kernel::{ClockId, Linux}};
+/// # if let Ok(counter) = Hardware::find() {
+/// let clock = Clock::new(counter, Linux::find());
+/// let earlier = clock.now(ClockId::MONOTONIC)?;
+/// let later = clock.now(ClockId::MONOTONIC)?;
+/// assert!(later >= earlier);
+/// # }
+/// # Ok::<(), clockwise_core::kernel::Errno>(())
+/// ```
+#[derive(Debug)]
+#[repr(C)]
+pub struct Clock<C, K> {
+    state: State,
+    counter: C,
+    kernel: K,
+}
+
+/// Whole pages of their own, so that they can be wiped on fork without their neighbours.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+struct State {
+    tracks: [Track; 5],
+    /// 0: not asked yet; 1: the counter may be used; else the code of the reason why not.
+    verdict: Word,
+}
+
+const FIT: u64 = 1;
+
+/// Where a reading came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Computed from the counter.
+    Counter,
+    /// Asked of the kernel.
+    Kernel,
+}
+
+/// A reading, with what is known about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Nanoseconds from the clock's zero.
+    pub nanos: i64,
+    /// How far from the kernel's clock that may be, whatever adjtimex has done to its rate (up to 1000 ppm) since the
+    /// last sample: a microsecond for each millisecond since then.
+    pub error_ns: u64,
+    /// The same if the kernel has kept its rate: tens of nanoseconds.
+    pub steady_error_ns: u64,
+    /// Whence.
+    pub origin: Origin,
+}
+
+/// What became of one clock so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Why readings come from the kernel; `None` where the counter is used, or nothing was read yet.
+    pub unfit: Option<Unfit>,
+    /// Whether there is a line to answer from.
+    pub fast: bool,
+    /// Counter ticks per second by the current line; 0 if there is none.
+    pub frequency_hz: u64,
+    /// For how long the current line holds, in nanoseconds; 0 if there is none.
+    pub period_ns: u64,
+    /// Samples taken in.
+    pub refreshes: u64,
+    /// Reads that the kernel answered while the counter was fit: at the start, after pauses, in distrust.
+    pub kernel_answers: u64,
+    /// Changes of the kernel's rate that were noticed.
+    pub slews: u64,
+    /// Times that ours was ahead of a clock that may not go back.
+    pub aheads: u64,
+    /// Steps of the kernel's clock, or of the counter.
+    pub steps: u64,
+    /// Times that the counter was distrusted.
+    pub distrusts: u64,
+    /// Kernel minus prediction at the last refresh, in nanoseconds, steps excepted.
+    pub residual_ns: i64,
+    /// The largest of those either way.
+    pub residual_max_ns: u64,
+    /// The last steps, the newest first: the clock's time after it, and how far it went; both in nanoseconds.
+    pub last_steps: [Option<(i64, i64)>; STEPS_KEPT],
+}
+
+impl<C: Counter, K: Kernel> Clock<C, K> {
+    /// A clock that nobody has read yet. Costs nothing: the counter is judged, and the kernel asked, at the first
+    /// read.
+    pub const fn new(counter: C, kernel: K) -> Self {
+        let state = State { tracks: [const { Track::new() }; 5], verdict: Word::new(0) };
+        Self { state, counter, kernel }
+    }
+
+    /// What `clock` says, in nanoseconds: ordered, so that it is not older than anything the thread has seen.
+    ///
+    /// # Errors
+    /// The kernel's, where it is the kernel that answers: `EINVAL` for a clock it does not have.
+    #[inline(always)]
+    pub fn now(&self, clock: ClockId) -> Result<i64, Errno> {
+        match self.track(clock).and_then(|track| track.time(|| self.counter.ticks())) {
+            Some(nanos) => Ok(nanos),
+            None => self.ask(clock),
+        }
+    }
+
+    /// As [`now`](Self::now), cheaper and unordered: may be older than what the thread has seen in memory by what
+    /// the processor has in flight. Still never goes back within a thread.
+    ///
+    /// # Errors
+    /// As for [`now`](Self::now).
+    #[inline(always)]
+    pub fn now_relaxed(&self, clock: ClockId) -> Result<i64, Errno> {
+        match self.track(clock).and_then(|track| track.time(|| self.counter.ticks_unordered())) {
+            Some(nanos) => Ok(nanos),
+            None => self.ask(clock),
+        }
+    }
+
+    /// As [`now`](Self::now), with its bound.
+    ///
+    /// # Errors
+    /// As for [`now`](Self::now).
+    pub fn reading(&self, clock: ClockId) -> Result<Reading, Errno> {
+        Ok(match self.answer(clock)? {
+            Answer::Line(line, ticks, nanos) => Reading {
+                nanos,
+                error_ns: line.error_ns(ticks),
+                steady_error_ns: u64::from(line.steady_ns),
+                origin: Origin::Counter,
+            },
+            Answer::Kernel(nanos, moved_ns) => Reading {
+                nanos,
+                error_ns: moved_ns,
+                steady_error_ns: moved_ns,
+                origin: Origin::Kernel,
+            },
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask(&self, clock: ClockId) -> Result<i64, Errno> {
+        match self.answer(clock)? {
+            Answer::Line(_, _, nanos) | Answer::Kernel(nanos, _) => Ok(nanos),
+        }
+    }
+
+    fn answer(&self, clock: ClockId) -> Result<Answer, Errno> {
+        match self.track(clock) {
+            Some(track) if self.is_fit() => track.answer(&self.source(clock)),
+            _ => self.kernel.now(clock).map(|time| Answer::Kernel(time.nanos_i64(), 0)),
+        }
+    }
+
+    /// Makes the next line of `clock` if half of the current one is over, so that no reader has to: for a thread
+    /// that does this every millisecond.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn refresh(&self, clock: ClockId) -> Result<Outcome, Errno> {
+        match self.track(clock) {
+            Some(track) if self.is_fit() => track.refresh_ahead(&self.source(clock)),
+            Some(_) => Ok(self.unfit().map_or(Outcome::NotDue, Outcome::Distrusted)),
+            None => Err(Errno::INVAL),
+        }
+    }
+
+    fn source(&self, clock: ClockId) -> Source<'_, C, K> {
+        let may_step = matches!(clock, ClockId::REALTIME | ClockId::TAI);
+        Source { counter: &self.counter, kernel: &self.kernel, clock, may_step }
+    }
+
+    /// The track of a clock that is followed.
+    #[inline(always)]
+    fn track(&self, clock: ClockId) -> Option<&Track> {
+        let index = match clock {
+            ClockId::MONOTONIC => 0,
+            ClockId::REALTIME => 1,
+            ClockId::BOOTTIME => 2,
+            ClockId::TAI => 3,
+            ClockId::MONOTONIC_RAW => 4,
+            _ => return None,
+        };
+        Some(&self.state.tracks[index])
+    }
+
+    #[inline]
+    fn is_fit(&self) -> bool {
+        match self.state.verdict.load(Relaxed) {
+            0 => self.judge(),
+            verdict => verdict == FIT,
+        }
+    }
+
+    /// Whoever comes at the same time comes to the same verdict.
+    #[cold]
+    fn judge(&self) -> bool {
+        let verdict = self.counter.fit().map_or_else(Unfit::code, |()| FIT);
+        self.state.verdict.store(verdict, Relaxed);
+        verdict == FIT
+    }
+
+    /// Why the counter may not be used in this process, if it was asked and may not.
+    pub fn unfit(&self) -> Option<Unfit> {
+        Unfit::from_code(self.state.verdict.load(Relaxed))
+    }
+
+    /// What became of `clock`; `None` for one that is not followed.
+    pub fn status(&self, clock: ClockId) -> Option<Status> {
+        let track = self.track(clock)?;
+        let counts = &track.counts;
+        let line = track.line();
+        let scale = line.map(|line: Line| line.scale).unwrap_or_default();
+        let hard = line.map_or(Ticks(0), |line| line.hard);
+        let steps = counts.steps.load(Relaxed);
+        let last_steps = core::array::from_fn(|age| {
+            let index = steps.checked_sub(age as u64 + 1)?;
+            let step = &track.steps[index as usize % STEPS_KEPT];
+            Some((step[0].load(Relaxed) as i64, step[1].load(Relaxed) as i64))
+        });
+        Some(Status {
+            unfit: self.unfit().or_else(|| track.distrust()),
+            fast: line.is_some(),
+            frequency_hz: scale.ticks(1_000_000_000).0,
+            period_ns: scale.nanos(hard),
+            refreshes: counts.refreshes.load(Relaxed),
+            kernel_answers: counts.kernel_answers.load(Relaxed),
+            slews: counts.slews.load(Relaxed),
+            aheads: counts.aheads.load(Relaxed),
+            steps,
+            distrusts: counts.distrusts.load(Relaxed),
+            residual_ns: counts.residual_ns.load(Relaxed) as i64,
+            residual_max_ns: counts.residual_max_ns.load(Relaxed),
+            last_steps,
+        })
+    }
+
+    /// Lets a child of `fork` begin anew, with the kernel, instead of inheriting lines that were made for its
+    /// parent (it may live in another time namespace) and a lock whose holder it does not have. Linux 4.14; costs
+    /// nothing per read.
+    ///
+    /// # Errors
+    /// The kernel's. Then a child goes on with its parent's lines, and a lock that was held at the fork is
+    /// overruled after a second.
+    pub fn wipe_on_fork(&'static self) -> Result<(), Errno> {
+        kernel::wipe_on_fork(&self.state)
+    }
+}

@@ -1,0 +1,166 @@
+//! System calls: the kernel's clocks without the vDSO, and the few facts that trust rests on.
+//!
+//! # Safety
+//!
+//! Touches the local variables that the kernel is told to fill, and, to have it wiped on fork, a page of its
+//! caller's. Relies on the layouts of `timespec`, `timeval` and `timex` on 64-bit Linux.
+
+#![expect(unsafe_code, reason = "system calls")]
+
+use super::{ClockId, Errno};
+use crate::arch;
+use crate::units::Timespec;
+use core::ffi::CStr;
+
+pub(super) fn checked(result: isize) -> Result<usize, Errno> {
+    // The kernel gives errors as -1..=-4095.
+    if (-4095..0).contains(&result) { Err(Errno((-result) as i32)) } else { Ok(result as usize) }
+}
+
+/// The kernel by real system calls.
+///
+/// `ENOSYS` for everything on processors for which this crate has no system call instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct System;
+
+impl System {
+    /// Whether this crate can make system calls on this processor.
+    pub const AVAILABLE: bool = arch::NR.is_some();
+
+    /// `clock_gettime(2)`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub fn clock_gettime(&self, clock: ClockId) -> Result<Timespec, Errno> {
+        match arch::NR {
+            Some(nr) => fill(nr.clock_gettime, clock),
+            None => Err(Errno::NOSYS),
+        }
+    }
+
+    /// `clock_getres(2)`: the resolution that the kernel advertises.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub fn clock_getres(&self, clock: ClockId) -> Result<Timespec, Errno> {
+        match arch::NR {
+            Some(nr) => fill(nr.clock_getres, clock),
+            None => Err(Errno::NOSYS),
+        }
+    }
+
+    /// `gettimeofday(2)` without a time zone. Microseconds, given as a [`Timespec`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub fn gettimeofday(&self) -> Result<Timespec, Errno> {
+        let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
+        let mut time = Timespec::default();
+        // SAFETY: a timeval has the layout of a timespec; the kernel writes no more than one.
+        let result =
+            unsafe { arch::syscall(nr.gettimeofday, [&raw mut time as usize, 0, 0, 0, 0]) };
+        checked(result).map(|_| from_micros(time))
+    }
+
+    /// `time(2)`: the second, as of the last tick.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOSYS` on processors whose table has no such call.
+    #[inline]
+    pub fn time(&self) -> Result<i64, Errno> {
+        let Some(nr) = arch::NR.and_then(|nr| nr.time) else { return Err(Errno::NOSYS) };
+        // SAFETY: with a null argument the call writes nothing.
+        checked(unsafe { arch::syscall(nr, [0; 5]) }).map(|second| second as i64)
+    }
+}
+
+#[inline(always)]
+fn fill(number: usize, clock: ClockId) -> Result<Timespec, Errno> {
+    let mut time = Timespec::default();
+    // SAFETY: both calls that come here take a clock and fill one timespec.
+    let result =
+        unsafe { arch::syscall(number, [clock.0 as usize, &raw mut time as usize, 0, 0, 0]) };
+    checked(result).map(|_| time)
+}
+
+#[inline(always)]
+pub(super) fn from_micros(time: Timespec) -> Timespec {
+    Timespec { sec: time.sec, nsec: time.nsec * 1000 }
+}
+
+/// Whether this thread may not read the counter (`prctl(PR_GET_TSC)`).
+///
+/// `false` where the kernel knows no such switch.
+pub(crate) fn counter_forbidden() -> bool {
+    const PR_GET_TSC: usize = 25;
+    const PR_TSC_SIGSEGV: i32 = 2;
+    let Some(nr) = arch::NR else { return false };
+    let mut state = 0i32;
+    // SAFETY: PR_GET_TSC writes one int.
+    let result = unsafe { arch::syscall(nr.prctl, [PR_GET_TSC, &raw mut state as usize, 0, 0, 0]) };
+    result == 0 && state == PR_TSC_SIGSEGV
+}
+
+const AT_FDCWD: usize = -100isize as usize;
+const O_CLOEXEC: usize = 0o2_000_000;
+
+/// What the file says, as far as `room` reaches: three system calls.
+pub(crate) fn read_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
+    let path = path.as_ptr() as usize;
+    // SAFETY: the path is a C string.
+    let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0]) });
+    let file = opened?;
+    let (at, length) = (room.as_mut_ptr() as usize, room.len());
+    // SAFETY: writes at most `length` bytes.
+    let read = unsafe { arch::syscall(nr.read, [file, at, length, 0, 0]) };
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0]) };
+    Ok(&room[..checked(read)?])
+}
+
+/// Lets children of `fork` find zeros where `state` is, instead of a copy (Linux 4.14).
+///
+/// `T` is made of atomics, for which zeros are a value; it fills whole pages of its own.
+pub(crate) fn wipe_on_fork<T>(state: &'static T) -> Result<(), Errno> {
+    const MADV_WIPEONFORK: usize = 18;
+    const PAGE_MAX: usize = 0x1_0000;
+    let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
+    let (start, length) = (&raw const *state as usize, size_of::<T>());
+    debug_assert!(start % 4096 == 0 && length % 4096 == 0 && length <= PAGE_MAX);
+    // SAFETY: changes nothing in this process. The kernel refuses what is not whole pages of private memory.
+    checked(unsafe { arch::syscall(nr.madvise, [start, length, MADV_WIPEONFORK, 0, 0]) })
+        .map(|_| ())
+}
+
+/// How far the kernel's wall clock may be from UTC, by what its time daemon told it (`adjtimex(2)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtcError {
+    /// Nanoseconds either way.
+    pub error_ns: u64,
+}
+
+/// Asks the kernel how far its wall clock may be from UTC; `None` where it does not know (nobody disciplines it), or
+/// may not be asked. A system call.
+#[must_use]
+pub fn utc_error() -> Option<UtcError> {
+    const STA_UNSYNC: i64 = 0x40;
+    const TIME_ERROR: usize = 5;
+    const MAX_ERROR_AT: usize = 3;
+    const STATUS_AT: usize = 5;
+    let nr = arch::NR?;
+    // A `struct timex` of 208 bytes; no mode bits, so nothing is set.
+    let mut timex = [0i64; 26];
+    let at = timex.as_mut_ptr() as usize;
+    // SAFETY: writes one timex.
+    let state = checked(unsafe { arch::syscall(nr.adjtimex, [at, 0, 0, 0, 0]) }).ok()?;
+    let status = i64::from(timex[STATUS_AT] as i32);
+    if state == TIME_ERROR || status & STA_UNSYNC != 0 {
+        return None;
+    }
+    let micros = u64::try_from(timex[MAX_ERROR_AT]).ok()?;
+    Some(UtcError { error_ns: micros.saturating_mul(1_000) })
+}

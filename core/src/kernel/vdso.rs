@@ -1,0 +1,239 @@
+//! The vDSO: found through the auxiliary vector, read as an ELF image, called.
+//!
+//! # Safety
+//!
+//! Touches: the auxiliary vector (read by a system call), and the vDSO's mapping (read as bytes, then
+//! called). Relies on the kernel mapping the vDSO whole and readable at the address that the auxiliary vector
+//! names and nobody unmapping it (libc relies on the same), and on its functions having the signatures of
+//! `vdso(7)`.
+
+#![expect(unsafe_code, reason = "functions that the kernel maps into the process")]
+
+use super::system::{checked, from_micros, read_file};
+use super::{ClockId, Errno};
+use crate::arch;
+use crate::elf::{self, ElfError, Image};
+use crate::units::Timespec;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+type Gettime = unsafe extern "C" fn(i32, *mut Timespec) -> i32;
+type Gettimeofday = unsafe extern "C" fn(*mut Timespec, *mut u8) -> i32;
+type Time = unsafe extern "C" fn(*mut i64) -> i64;
+
+/// The functions that the kernel maps into every process.
+///
+/// They answer for the clocks they know from memory and the counter, and make the system call
+/// themselves for the others. Faults where the counter is forbidden and the clocksource needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Vdso {
+    pub(super) clock_gettime: Option<Gettime>,
+    clock_getres: Option<Gettime>,
+    gettimeofday: Option<Gettimeofday>,
+    time: Option<Time>,
+}
+
+/// No vDSO is near this size; a header that says more is not one.
+const EXTENT_MAX: usize = 1 << 20;
+
+/// Why there is no vDSO to call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoVdso {
+    /// The names of its functions on this processor are not known to this crate.
+    NotThisProcessor,
+    /// The auxiliary vector could not be read.
+    Unreadable(Errno),
+    /// The kernel gave the process none (`vdso=0`, or a tracer took it away).
+    NotMapped,
+    /// It could not be understood.
+    Malformed(ElfError),
+}
+
+impl fmt::Display for NoVdso {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotThisProcessor => {
+                f.write_str("the vDSO of this processor is not known to Clockwise")
+            }
+            Self::Unreadable(errno) => write!(f, "/proc/self/auxv cannot be read ({errno})"),
+            Self::NotMapped => f.write_str("the kernel mapped no vDSO into this process"),
+            Self::Malformed(error) => write!(f, "the vDSO cannot be read: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for NoVdso {}
+
+impl Vdso {
+    /// One without any function: every call is `ENOSYS`.
+    pub const NONE: Self =
+        Self { clock_gettime: None, clock_getres: None, gettimeofday: None, time: None };
+
+    /// Finds the vDSO of this process through the auxiliary vector.
+    ///
+    /// A few system calls and a walk over some twenty symbols: tens of microseconds.
+    ///
+    /// # Errors
+    /// [`NoVdso`].
+    pub fn find() -> Result<Self, NoVdso> {
+        let names = arch::VDSO.ok_or(NoVdso::NotThisProcessor)?;
+        let base = sysinfo_ehdr()? as *const u8;
+        // SAFETY: the kernel maps at least a page there, for the life of the process.
+        let head = unsafe { core::slice::from_raw_parts(base, 4096) };
+        let size = elf::extent(head).map_err(NoVdso::Malformed)?;
+        if size > EXTENT_MAX {
+            return Err(NoVdso::Malformed(ElfError::Truncated));
+        }
+        // SAFETY: the loadable segment of that size is mapped whole and never written.
+        let bytes = unsafe { core::slice::from_raw_parts(base, size) };
+        let image = Image::parse(bytes).map_err(NoVdso::Malformed)?;
+        let address =
+            |name| image.symbol(name, names.version).map(|offset| &raw const bytes[offset]);
+        Ok(Self {
+            // SAFETY: a function of that name has this signature by the vDSO's binary interface.
+            clock_gettime: address(names.clock_gettime)
+                .map(|at| unsafe { core::mem::transmute::<*const u8, Gettime>(at) }),
+            // SAFETY: as above.
+            clock_getres: address(names.clock_getres)
+                .map(|at| unsafe { core::mem::transmute::<*const u8, Gettime>(at) }),
+            // SAFETY: as above.
+            gettimeofday: address(names.gettimeofday)
+                .map(|at| unsafe { core::mem::transmute::<*const u8, Gettimeofday>(at) }),
+            // SAFETY: as above.
+            time: address(names.time)
+                .map(|at| unsafe { core::mem::transmute::<*const u8, Time>(at) }),
+        })
+    }
+
+    /// The vDSO's `clock_gettime`.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOSYS` if the vDSO has no such function.
+    #[inline]
+    pub fn clock_gettime(&self, clock: ClockId) -> Result<Timespec, Errno> {
+        ask(self.clock_gettime, clock)
+    }
+
+    /// The vDSO's `clock_getres`.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOSYS` if the vDSO has no such function.
+    #[inline]
+    pub fn clock_getres(&self, clock: ClockId) -> Result<Timespec, Errno> {
+        ask(self.clock_getres, clock)
+    }
+
+    /// The vDSO's `gettimeofday` without a time zone. Microseconds, given as a [`Timespec`].
+    ///
+    /// # Errors
+    /// The kernel's; `ENOSYS` if the vDSO has no such function.
+    #[inline]
+    pub fn gettimeofday(&self) -> Result<Timespec, Errno> {
+        let function = self.gettimeofday.ok_or(Errno::NOSYS)?;
+        let mut time = Timespec::default();
+        // SAFETY: it fills one timeval, which has the layout of a timespec; the zone may be null.
+        let result = unsafe { function(&raw mut time, core::ptr::null_mut()) };
+        checked(result as isize).map(|_| from_micros(time))
+    }
+
+    /// The vDSO's `time`: the second, as of the last tick.
+    ///
+    /// # Errors
+    /// `ENOSYS` if the vDSO has no such function (as on aarch64).
+    #[inline]
+    pub fn time(&self) -> Result<i64, Errno> {
+        let function = self.time.ok_or(Errno::NOSYS)?;
+        // SAFETY: with a null argument it writes nothing.
+        Ok(unsafe { function(core::ptr::null_mut()) })
+    }
+}
+
+#[inline(always)]
+fn ask(function: Option<Gettime>, clock: ClockId) -> Result<Timespec, Errno> {
+    let function = function.ok_or(Errno::NOSYS)?;
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: it fills one timespec; any clock number is allowed.
+    let result = unsafe { function(clock.0, time.as_mut_ptr()) };
+    checked(result as isize)?;
+    // SAFETY: it did not fail, so it has filled the timespec.
+    Ok(unsafe { time.assume_init() })
+}
+
+/// The address of the vDSO from the auxiliary vector: asked of the kernel where it can be (Linux
+/// 6.4), else read from /proc.
+fn sysinfo_ehdr() -> Result<usize, NoVdso> {
+    const PR_GET_AUXV: usize = 0x4155_5856;
+    let Some(nr) = arch::NR else { return Err(NoVdso::NotThisProcessor) };
+    let mut words = [0usize; 128];
+    let room = size_of_val(&words);
+    // SAFETY: writes at most `room` bytes.
+    let told =
+        unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, words.as_mut_ptr() as usize, room, 0, 0]) };
+    if told <= 0 {
+        let mut bytes = [0; 128 * size_of::<usize>()];
+        let read = read_file(c"/proc/self/auxv", &mut bytes).map_err(NoVdso::Unreadable)?;
+        for (word, bytes) in words.iter_mut().zip(read.chunks_exact(size_of::<usize>())) {
+            *word = usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        }
+    }
+    find_ehdr(&words)
+}
+
+/// The vector is pairs of words, ended by a pair whose first word is zero.
+fn find_ehdr(words: &[usize]) -> Result<usize, NoVdso> {
+    const AT_SYSINFO_EHDR: usize = 33;
+    let pairs = words.chunks_exact(2).take_while(|pair| pair[0] != 0);
+    let mut values = pairs.filter(|pair| pair[0] == AT_SYSINFO_EHDR).map(|pair| pair[1]);
+    values.next().filter(|&address| address != 0).ok_or(NoVdso::NotMapped)
+}
+
+/// The address of the vDSO's `clock_gettime`, once somebody has looked.
+static SHARED_GETTIME: AtomicUsize = AtomicUsize::new(UNKNOWN);
+const UNKNOWN: usize = 0;
+const NONE: usize = 1;
+
+/// The answer of the process's vDSO, looked for once; `None` if there is none.
+#[inline]
+pub(super) fn shared_clock_gettime(clock: ClockId) -> Option<Result<Timespec, Errno>> {
+    let mut address = SHARED_GETTIME.load(Ordering::Relaxed);
+    if address == UNKNOWN {
+        address = look();
+    }
+    if address == NONE {
+        return None;
+    }
+    // SAFETY: the address is that of such a function: it was one before it became a number, in `look`.
+    let function = unsafe { core::mem::transmute::<usize, Gettime>(address) };
+    Some(ask(Some(function), clock))
+}
+
+/// Whoever comes at the same time finds the same.
+#[cold]
+fn look() -> usize {
+    let found = Vdso::find().ok().and_then(|vdso| vdso.clock_gettime);
+    let address = found.map_or(NONE, |function| function as usize);
+    SHARED_GETTIME.store(address, Ordering::Relaxed);
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_without_the_entry_or_with_a_null_one_means_no_vdso() {
+        assert_eq!(find_ehdr(&[6, 4096, 33, 0x7000, 0, 0]), Ok(0x7000));
+        assert_eq!(find_ehdr(&[6, 4096, 0, 0, 33, 0x7000]), Err(NoVdso::NotMapped));
+        assert_eq!(find_ehdr(&[33, 0, 0, 0]), Err(NoVdso::NotMapped));
+        assert_eq!(find_ehdr(&[]), Err(NoVdso::NotMapped));
+    }
+
+    #[test]
+    fn only_the_last_page_of_results_are_errors() {
+        assert_eq!(checked(-22), Err(Errno::INVAL));
+        assert_eq!(checked(-4095), Err(Errno(4095)));
+        assert_eq!(checked(0), Ok(0));
+        assert!(checked(-4096).is_ok());
+    }
+}

@@ -1,0 +1,227 @@
+//! [`Slot`]: one line, shared with every thread, and the [`Lock`] of whoever makes the next.
+//!
+//! A slot is a sequence lock whose sequence number is the line's own anchor: no two lines share one. The writer
+//! puts 0 there, then the new line, then its anchor; a reader that finds 0, or another anchor at its end than at
+//! its beginning, has no line and goes on elsewhere: it never waits. Two slots (the current line, the next) are so
+//! handled that one of them is whole at every moment, also for a signal handler that interrupted the writer.
+//!
+//! Everything is made of atomic words, so that a race is a wrong value and never undefined; fences stand in pairs
+//! that name each other. Must never loop.
+
+use crate::scale::Scale;
+use crate::timebase::Line;
+use crate::units::Ticks;
+use crate::word::{Word, fence};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Room for one [`Line`]: one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// The line's first tick; 0 while there is none.
+    anchor: Word,
+    soft: Word,
+    whole: Word,
+    fraction: Word,
+    nanos: Word,
+    hard: Word,
+    /// `steady_ns` below, `proven_ns` above.
+    errors: Word,
+    sampled: Word,
+}
+
+macro_rules! words {
+    ($($field:ident),*) => { Slot { $($field: Word::new(0)),* } };
+}
+
+impl Slot {
+    /// Without a line, as zeroed memory is.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        words!(anchor, soft, whole, fraction, nanos, hard, errors, sampled)
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        words!(anchor, soft, whole, fraction, nanos, hard, errors, sampled)
+    }
+
+    /// The hot path: the time at the tick that `read` gives, if the line is there and not yet due. The counter is
+    /// not read where there is no line (it might be forbidden).
+    #[inline(always)]
+    pub(crate) fn time(&self, read: impl FnOnce() -> Ticks) -> Option<i64> {
+        // Pairs with the store-release at the end of `put`: whoever sees the anchor sees the line.
+        let anchor = self.anchor.load(Acquire);
+        if anchor == 0 {
+            return None;
+        }
+        let ticks = read();
+        let passed = ticks.0.wrapping_sub(anchor);
+        // A tick before the anchor wraps to a huge distance. No line is due after 2^63 ticks or more.
+        if passed > self.soft.load(Relaxed) {
+            return None;
+        }
+        let scale = Scale::from_parts(self.whole.load(Relaxed), self.fraction.load(Relaxed));
+        let nanos = self.nanos.load(Relaxed).wrapping_add(scale.nanos(Ticks(passed)));
+        // Pairs with the release fence in `put`: if a word above came from a later line, the 0 that was put
+        // before it is seen here, or what came after.
+        fence(Acquire);
+        if self.anchor.load(Relaxed) == anchor { Some(nanos as i64) } else { None }
+    }
+
+    /// The whole line; `None` where there is none, or another is being put.
+    pub(crate) fn line(&self) -> Option<Line> {
+        // The pairs are those of `time`.
+        let anchor = self.anchor.load(Acquire);
+        if anchor == 0 {
+            return None;
+        }
+        let errors = self.errors.load(Relaxed);
+        let line = Line {
+            anchor: Ticks(anchor),
+            nanos: self.nanos.load(Relaxed) as i64,
+            scale: Scale::from_parts(self.whole.load(Relaxed), self.fraction.load(Relaxed)),
+            soft: Ticks(self.soft.load(Relaxed)),
+            hard: Ticks(self.hard.load(Relaxed)),
+            steady_ns: errors as u32,
+            proven_ns: (errors >> 32) as u32,
+            sampled: Ticks(self.sampled.load(Relaxed)),
+        };
+        fence(Acquire);
+        (self.anchor.load(Relaxed) == anchor).then_some(line)
+    }
+
+    /// Puts `line` in. The caller holds the [`Lock`].
+    pub(crate) fn put(&self, line: &Line) {
+        self.clear();
+        // Pairs with the acquire fences of the readers: no word of the new line is seen by one that does not also
+        // see the 0 (or what follows it) at its end.
+        fence(Release);
+        let (whole, fraction) = line.scale.parts();
+        self.soft.store(line.soft.0, Relaxed);
+        self.whole.store(whole, Relaxed);
+        self.fraction.store(fraction, Relaxed);
+        self.nanos.store(line.nanos as u64, Relaxed);
+        self.hard.store(line.hard.0, Relaxed);
+        self.errors.store(u64::from(line.proven_ns) << 32 | u64::from(line.steady_ns), Relaxed);
+        self.sampled.store(line.sampled.0, Relaxed);
+        // Pairs with the load-acquire of the readers. An anchor of 0 would be no line: a tick later is as good.
+        self.anchor.store(line.anchor.0.max(1), Release);
+    }
+
+    /// The line is no longer due before its end: the next one is ready. The caller holds the [`Lock`].
+    pub(crate) fn extend(&self) {
+        // One word, either value of which is right: no reader need see it at a certain time.
+        self.soft.store(self.hard.load(Relaxed), Relaxed);
+    }
+
+    /// Takes the line out. The caller holds the [`Lock`].
+    pub(crate) fn clear(&self) {
+        self.anchor.store(0, Relaxed);
+    }
+}
+
+/// What the holder of a [`Lock`] is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Reads the kernel, and has written nothing: another may take over from it.
+    Sampling = 1,
+    /// Writes, and began while a line answered.
+    Early = 2,
+    /// Writes, while the kernel answers.
+    Late = 3,
+}
+
+/// The right to make the next line: taken by one compare-and-swap or not at all, never waited for.
+///
+/// The word holds the tick at which it was taken, so that a holder that died is told from a slow one.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    word: Word,
+    /// After so many ticks (a second) a holder is taken for dead; 0: not known yet.
+    lease: Word,
+}
+
+/// The proof of holding a [`Lock`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held(u64);
+
+/// Why the lock was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Another holds it.
+    Held,
+    /// Another stopped in the middle of writing, over a second ago.
+    Dead,
+}
+
+/// A second, where the counter's rate is not known: 0.8 s at 5 GHz.
+const LEASE_UNKNOWN: u64 = 1 << 32;
+const PHASE: u64 = 3;
+
+impl Lock {
+    /// Free, as zeroed memory is.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self { word: Word::new(0), lease: Word::new(0) }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self { word: Word::new(0), lease: Word::new(0) }
+    }
+
+    /// Takes the lock, at the tick `now`, if it is free or its holder died while sampling.
+    pub(crate) fn take(&self, now: Ticks, phase: Phase) -> Result<Held, Busy> {
+        let word = self.word.load(Relaxed);
+        if word != 0 {
+            let age = now.0.wrapping_sub(word & !PHASE) as i64;
+            let lease = match self.lease.load(Relaxed) {
+                0 => LEASE_UNKNOWN,
+                lease => lease,
+            };
+            // A stamp far ahead is one from before the counter began anew.
+            if age.unsigned_abs() <= lease {
+                return Err(Busy::Held);
+            }
+            if word & PHASE != Phase::Sampling as u64 {
+                return Err(Busy::Dead);
+            }
+        }
+        self.exchange(word, now, phase).map_err(|_| Busy::Held)
+    }
+
+    /// Goes from sampling to writing; `false` if another has taken over meanwhile.
+    pub(crate) fn advance(&self, held: &mut Held, now: Ticks, phase: Phase) -> bool {
+        match self.exchange(held.0, now, phase) {
+            Ok(new) => {
+                *held = new;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn exchange(&self, old: u64, now: Ticks, phase: Phase) -> Result<Held, u64> {
+        let new = now.0 & !PHASE | phase as u64;
+        // Acquire pairs with the release in `release`: what the last holder left is seen. Release, so that the
+        // phase is not seen before what was written under the last one.
+        self.word.compare_exchange(old, new, core::sync::atomic::Ordering::AcqRel, Relaxed)?;
+        Ok(Held(new))
+    }
+
+    /// Gives it back, if another has not taken over.
+    pub(crate) fn release(&self, held: Held) {
+        let _ = self.word.compare_exchange(held.0, 0, Release, Relaxed);
+    }
+
+    /// Whether somebody is writing who began while a line answered.
+    pub(crate) fn is_early(&self) -> bool {
+        self.word.load(Acquire) & PHASE == Phase::Early as u64
+    }
+
+    /// Says how many ticks a second has.
+    pub(crate) fn set_lease(&self, second: Ticks) {
+        self.lease.store(second.0.max(1), Relaxed);
+    }
+}
