@@ -134,23 +134,23 @@ impl Bank {
     }
 
     /// Makes the next line the current one. Best effort: while nobody does, it answers from where it is.
-    pub(crate) fn promote(&self, ticks: Ticks) {
+    pub(crate) fn promote(&self, ticks: Ticks, form: u64) {
         let Ok(held) = self.lock.take(ticks, Phase::Late) else { return };
         if let Some(line) = self.next.line() {
             let front = self.front.line();
             if front.is_none_or(|front| line.anchor.since(front.anchor).is_some()) {
-                self.front.put(&line);
+                self.front.put(&line, form);
             }
         }
         self.lock.release(held);
     }
 
     /// Publishes the line that takes over where `current` ends. The caller holds the lock.
-    pub(crate) fn follow(&self, keeper: &Keeper, current: &Line) {
+    pub(crate) fn follow(&self, keeper: &Keeper, current: &Line, form: u64) {
         let line = keeper.timebase.line_after(current, keeper.period_ns());
         // One that is further off than the margin must not be published early; see the module.
         if let Some(line) = line.filter(|line| u64::from(line.steady_ns) < MARGIN_NS) {
-            self.next.put(&line);
+            self.next.put(&line, form);
         }
         self.front.extend();
     }

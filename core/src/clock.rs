@@ -131,7 +131,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// The kernel's, where it is the kernel that answers: `EINVAL` for a clock it does not have.
     #[inline(always)]
     pub fn now(&self, clock: ClockId) -> Result<i64, Errno> {
-        match self.track(clock).and_then(|track| track.time(|| self.counter.ticks())) {
+        match self.track(clock).and_then(|track| track.time(|form| self.counter.ticks_by(form))) {
             Some(nanos) => Ok(nanos),
             None => self.ask(clock),
         }
@@ -144,7 +144,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// As for [`now`](Self::now).
     #[inline(always)]
     pub fn now_relaxed(&self, clock: ClockId) -> Result<i64, Errno> {
-        match self.track(clock).and_then(|track| track.time(|| self.counter.ticks_unordered())) {
+        match self.track(clock).and_then(|track| track.time(|_| self.counter.ticks_unordered())) {
             Some(nanos) => Ok(nanos),
             None => self.ask(clock),
         }
@@ -244,7 +244,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         let track = self.track(clock)?;
         let counts = &track.counts;
         let line = track.line();
-        let scale = line.map(|line: Line| line.scale).unwrap_or_default();
+        let slope = line.map(|line: Line| line.slope).unwrap_or_default();
         let hard = line.map_or(Ticks(0), |line| line.hard);
         let steps = counts.steps.load(Relaxed);
         let last_steps = core::array::from_fn(|age| {
@@ -255,8 +255,8 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         Some(Status {
             unfit: self.unfit().or_else(|| track.distrust()),
             fast: line.is_some(),
-            frequency_hz: scale.ticks(1_000_000_000).0,
-            period_ns: scale.nanos(hard),
+            frequency_hz: slope.scale().ticks(1_000_000_000).0,
+            period_ns: slope.nanos(hard),
             refreshes: counts.refreshes.load(Relaxed),
             kernel_answers: counts.kernel_answers.load(Relaxed),
             slews: counts.slews.load(Relaxed),

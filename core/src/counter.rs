@@ -24,6 +24,16 @@ pub trait Counter {
     /// An unordered reading: cheaper, and early by what the processor has in flight: tens of nanoseconds as a
     /// rule, microseconds where a load before it misses the caches.
     fn ticks_unordered(&self) -> Ticks;
+    /// An ordered reading by one of the instruction sequences that [`form`](Self::form) names.
+    #[inline(always)]
+    fn ticks_by(&self, form: u64) -> Ticks {
+        let _ = form;
+        self.ticks()
+    }
+    /// The ordered sequence that is the cheapest here; any number but 0.
+    fn form(&self) -> u64 {
+        1
+    }
     /// Whether the counter may be read, and may stand in for the kernel's own. A
     /// [`Clock`](crate::clock::Clock) asks once, before its first reading.
     ///
@@ -91,8 +101,20 @@ impl Counter for SharedHardware {
         Ticks(arch::ticks_unordered())
     }
 
+    #[inline(always)]
+    fn ticks_by(&self, form: u64) -> Ticks {
+        Ticks(arch::ticks_by(form))
+    }
+
+    fn form(&self) -> u64 {
+        arch::form()
+    }
+
+    /// On x86-64 this also tries which ordered sequence is the cheapest: CPUID twice, and a microsecond.
     fn fit(&self) -> Result<(), Unfit> {
-        trust::assess()
+        trust::assess()?;
+        arch::choose_form();
+        Ok(())
     }
 }
 

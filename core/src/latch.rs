@@ -1,14 +1,15 @@
 //! [`Slot`]: one line, shared with every thread, and the [`Lock`] of whoever makes the next.
 //!
 //! A slot is a sequence lock whose sequence number is the line's own anchor: no two lines share one. The writer
-//! puts 0 there, then the new line, then its anchor; a reader that finds 0, or another anchor at its end than at
-//! its beginning, has no line and goes on elsewhere: it never waits. Two slots (the current line, the next) are so
-//! handled that one of them is whole at every moment, also for a signal handler that interrupted the writer.
+//! puts a mark there (half a turn of the counter away, so that no tick is near it), then the new line, then its
+//! anchor; a reader that finds the mark, or another anchor at its end than at its beginning, has no line and goes
+//! on elsewhere: it never waits. Two slots (the current line, the next) are so handled that one of them is whole at
+//! every moment, also for a signal handler that interrupted the writer.
 //!
 //! Everything is made of atomic words, so that a race is a wrong value and never undefined; fences stand in pairs
 //! that name each other. Must never loop.
 
-use crate::scale::Scale;
+use crate::scale::Slope;
 use crate::timebase::Line;
 use crate::units::Ticks;
 use crate::word::{Word, fence};
@@ -18,11 +19,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// The line's first tick; 0 while there is none.
+    /// 0 while there is no line; else by which instructions the counter is read.
+    form: Word,
+    /// The line's first tick; half a turn away from it while the line is being put.
     anchor: Word,
     soft: Word,
-    whole: Word,
-    fraction: Word,
+    slope: Word,
     nanos: Word,
     hard: Word,
     /// `steady_ns` below, `proven_ns` above.
@@ -30,40 +32,47 @@ pub(crate) struct Slot {
     sampled: Word,
 }
 
-macro_rules! words {
+macro_rules! zeros {
     ($($field:ident),*) => { Slot { $($field: Word::new(0)),* } };
 }
+
+/// Half the range of the counter: from there on a tick is before the anchor and not after it.
+const HALF: u64 = 1 << 63;
 
 impl Slot {
     /// Without a line, as zeroed memory is.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        words!(anchor, soft, whole, fraction, nanos, hard, errors, sampled)
+        zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
     }
 
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
-        words!(anchor, soft, whole, fraction, nanos, hard, errors, sampled)
+        zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
     }
 
     /// The hot path: the time at the tick that `read` gives, if the line is there and not yet due. The counter is
     /// not read where there is no line (it might be forbidden).
     #[inline(always)]
-    pub(crate) fn time(&self, read: impl FnOnce() -> Ticks) -> Option<i64> {
-        // Pairs with the store-release at the end of `put`: whoever sees the anchor sees the line.
-        let anchor = self.anchor.load(Acquire);
-        if anchor == 0 {
+    pub(crate) fn time(&self, read: impl FnOnce(u64) -> Ticks) -> Option<i64> {
+        let form = self.form.load(Relaxed);
+        if form == 0 {
             return None;
         }
-        let ticks = read();
+        let ticks = read(form);
+        // Pairs with the store-release in `put`: whoever sees the anchor sees the line.
+        let anchor = self.anchor.load(Acquire);
         let passed = ticks.0.wrapping_sub(anchor);
-        // A tick before the anchor wraps to a huge distance. No line is due after 2^63 ticks or more.
+        // A tick before the anchor wraps to a huge distance, and so does every tick while a line is being put.
         if passed > self.soft.load(Relaxed) {
             return None;
         }
-        let scale = Scale::from_parts(self.whole.load(Relaxed), self.fraction.load(Relaxed));
-        let nanos = self.nanos.load(Relaxed).wrapping_add(scale.nanos(Ticks(passed)));
-        // Pairs with the release fence in `put`: if a word above came from a later line, the 0 that was put
+        // The low half of the distance is all of it, and known two cycles before the whole: loaded again, so that
+        // the compiler does not wait for the whole after all.
+        let low = (ticks.0 as u32).wrapping_sub(self.anchor.load(Relaxed) as u32);
+        let slope = Slope(self.slope.load(Relaxed));
+        let nanos = self.nanos.load(Relaxed).wrapping_add(slope.nanos(Ticks(u64::from(low))));
+        // Pairs with the release fence in `put`: if a word above came from a later line, the mark that was put
         // before it is seen here, or what came after.
         fence(Acquire);
         if self.anchor.load(Relaxed) == anchor { Some(nanos as i64) } else { None }
@@ -73,14 +82,11 @@ impl Slot {
     pub(crate) fn line(&self) -> Option<Line> {
         // The pairs are those of `time`.
         let anchor = self.anchor.load(Acquire);
-        if anchor == 0 {
-            return None;
-        }
         let errors = self.errors.load(Relaxed);
         let line = Line {
             anchor: Ticks(anchor),
             nanos: self.nanos.load(Relaxed) as i64,
-            scale: Scale::from_parts(self.whole.load(Relaxed), self.fraction.load(Relaxed)),
+            slope: Slope(self.slope.load(Relaxed)),
             soft: Ticks(self.soft.load(Relaxed)),
             hard: Ticks(self.hard.load(Relaxed)),
             steady_ns: errors as u32,
@@ -88,25 +94,30 @@ impl Slot {
             sampled: Ticks(self.sampled.load(Relaxed)),
         };
         fence(Acquire);
-        (self.anchor.load(Relaxed) == anchor).then_some(line)
+        // If the anchor above was the mark, the 0 that was put before it is seen here, or what came after, and
+        // then the anchor is another.
+        let there = self.form.load(Relaxed) != 0;
+        (there && self.anchor.load(Relaxed) == anchor).then_some(line)
     }
 
-    /// Puts `line` in. The caller holds the [`Lock`].
-    pub(crate) fn put(&self, line: &Line) {
+    /// Puts `line` in, for a counter to be read by `form`. The caller holds the [`Lock`].
+    pub(crate) fn put(&self, line: &Line, form: u64) {
         self.clear();
+        // Release, for `line`: whoever sees the mark sees the 0.
+        self.anchor.store(line.anchor.0 ^ HALF, Release);
         // Pairs with the acquire fences of the readers: no word of the new line is seen by one that does not also
-        // see the 0 (or what follows it) at its end.
+        // see the mark (or what follows it) at its end.
         fence(Release);
-        let (whole, fraction) = line.scale.parts();
         self.soft.store(line.soft.0, Relaxed);
-        self.whole.store(whole, Relaxed);
-        self.fraction.store(fraction, Relaxed);
+        self.slope.store(line.slope.0, Relaxed);
         self.nanos.store(line.nanos as u64, Relaxed);
         self.hard.store(line.hard.0, Relaxed);
         self.errors.store(u64::from(line.proven_ns) << 32 | u64::from(line.steady_ns), Relaxed);
         self.sampled.store(line.sampled.0, Relaxed);
-        // Pairs with the load-acquire of the readers. An anchor of 0 would be no line: a tick later is as good.
-        self.anchor.store(line.anchor.0.max(1), Release);
+        // Pairs with the load-acquire of the readers.
+        self.anchor.store(line.anchor.0, Release);
+        // Release, for `line`: whoever sees that there is a line sees its anchor, or a later mark.
+        self.form.store(form, Release);
     }
 
     /// The line is no longer due before its end: the next one is ready. The caller holds the [`Lock`].
@@ -117,7 +128,7 @@ impl Slot {
 
     /// Takes the line out. The caller holds the [`Lock`].
     pub(crate) fn clear(&self) {
-        self.anchor.store(0, Relaxed);
+        self.form.store(0, Relaxed);
     }
 }
 

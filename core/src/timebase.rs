@@ -14,7 +14,7 @@
 //! be); must never be narrower than what the samples prove, except where a field says on which assumption.
 
 use crate::sample::Sample;
-use crate::scale::Scale;
+use crate::scale::{Scale, Slope};
 use crate::units::Ticks;
 
 /// How long a line holds, in nanoseconds, where a refresh costs no more than a thousandth of that.
@@ -233,7 +233,8 @@ impl Timebase {
         margin_ns: u64,
         period_ns: u64,
     ) -> Option<Line> {
-        let period = self.scale.ticks(period_ns);
+        // What reads multiply is half a word.
+        let period = Ticks(self.scale.ticks(period_ns).0.min(1 << 31));
         let nanos = aim.max(least);
         let ahead_ns = nanos.saturating_sub(aim).unsigned_abs();
         let slower = if ahead_ns == 0 {
@@ -246,7 +247,7 @@ impl Timebase {
         };
         let horizon = Ticks((start.since(self.newest.ticks)?.0).saturating_add(period.0));
         let drift = self.rate_error().nanos_saturating(horizon);
-        let off = ahead_ns.saturating_add(margin_ns).saturating_add(2);
+        let off = ahead_ns.saturating_add(margin_ns).saturating_add(3);
         let steady = off.saturating_add(self.newest.error).saturating_add(drift.saturating_mul(2));
         // Against what the kernel was heard to say; what it has done since grows with the time since then.
         let estimate_off = self.said.nanos.abs_diff(self.newest.nanos);
@@ -254,14 +255,14 @@ impl Timebase {
         let line = Line {
             anchor: start,
             nanos,
-            scale: scale.minus(slower),
+            slope: scale.minus(slower).slope(),
             soft: Ticks(period.0 - period.0 / 8),
             hard: period,
             steady_ns: u32::try_from(steady).unwrap_or(u32::MAX),
             proven_ns: u32::try_from(proven).unwrap_or(u32::MAX),
             sampled: self.newest.ticks,
         };
-        nanos.checked_add_unsigned(line.scale.nanos_saturating(period)).map(|_| line)
+        nanos.checked_add_unsigned(line.slope.nanos(period)).map(|_| line)
     }
 
     /// The estimate for a later tick.
@@ -305,8 +306,8 @@ pub struct Line {
     pub anchor: Ticks,
     /// The time there.
     pub nanos: i64,
-    /// The slope.
-    pub scale: Scale,
+    /// Nanoseconds per tick.
+    pub slope: Slope,
     /// After so many ticks the next line is due.
     pub soft: Ticks,
     /// After so many ticks this one ends.
@@ -331,7 +332,7 @@ impl Line {
     pub fn at(&self, ticks: Ticks) -> Option<i64> {
         let passed = ticks.since(self.anchor).filter(|&passed| passed <= self.hard)?;
         // Whoever made the line saw to it that its end is a time.
-        Some(self.nanos.wrapping_add_unsigned(self.scale.nanos(passed)))
+        Some(self.nanos.wrapping_add_unsigned(self.slope.nanos(passed)))
     }
 
     /// The last tick.
@@ -343,7 +344,7 @@ impl Line {
     /// The time at the last tick: nobody is given more.
     #[must_use]
     pub const fn end(&self) -> i64 {
-        self.nanos.wrapping_add_unsigned(self.scale.nanos(self.hard))
+        self.nanos.wrapping_add_unsigned(self.slope.nanos(self.hard))
     }
 
     /// How far from the kernel the line may be at `ticks`, whatever a slew of up to [`SLEW_PPM`] has done since
@@ -351,7 +352,7 @@ impl Line {
     #[must_use]
     pub fn error_ns(&self, ticks: Ticks) -> u64 {
         let age = ticks.since(self.sampled).unwrap_or_default();
-        let slew = self.scale.share_ppm(SLEW_PPM).nanos_saturating(age);
+        let slew = self.slope.scale().share_ppm(SLEW_PPM).nanos_saturating(age);
         u64::from(self.proven_ns).saturating_add(slew).saturating_add(1)
     }
 }

@@ -105,7 +105,7 @@ impl Track {
 
     /// The hot path: one cache line.
     #[inline(always)]
-    pub(crate) fn time(&self, read: impl FnOnce() -> Ticks) -> Option<i64> {
+    pub(crate) fn time(&self, read: impl FnOnce(u64) -> Ticks) -> Option<i64> {
         self.banks[0].front.time(read)
     }
 
@@ -137,7 +137,7 @@ impl Track {
             let ticks = source.counter.ticks();
             if let Some((line, is_next)) = bank.line_at(ticks) {
                 if is_next {
-                    bank.promote(ticks);
+                    bank.promote(ticks, source.counter.form());
                 } else if ticks.since(line.anchor).is_some_and(|passed| passed > line.soft) {
                     // An error of the kernel is none of a reader's that has a line.
                     let refreshed = self.refresh(bank, source, ticks).map(|(outcome, _)| outcome);
@@ -183,7 +183,7 @@ impl Track {
         match bank.line_at(ticks) {
             Some((line, is_next)) => {
                 if is_next {
-                    bank.promote(ticks);
+                    bank.promote(ticks, source.counter.form());
                 }
                 let passed = ticks.since(line.anchor).unwrap_or_default();
                 if passed.0 < line.hard.0 / 2 || line.soft == line.hard {
@@ -236,7 +236,7 @@ impl Track {
         // Read after the phase was set: if the line still answers now, whoever comes after its end sees the phase.
         let now = source.counter.ticks();
         let current = bank.front.line().filter(|line| early && line.covers(now));
-        let outcome = self.publish(bank, source.may_step, &taken, current.as_ref(), now);
+        let outcome = self.publish(bank, source, &taken, current.as_ref(), now);
         self.counts.refreshes.fetch_add(1, Relaxed);
         bank.lock.release(held);
         Ok((outcome, heard))
@@ -255,11 +255,12 @@ impl Track {
     fn publish(
         &self,
         bank: &Bank,
-        may_step: bool,
+        source: &Source<impl Counter, impl Kernel>,
         taken: &Taken,
         current: Option<&Line>,
         now: Ticks,
     ) -> Outcome {
+        let may_step = source.may_step;
         let mut keeper = bank.keeper();
         let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
         let heard = taken.sample.nanos;
@@ -286,8 +287,8 @@ impl Track {
         }
         if keeper.timebase.has_rate() {
             match current {
-                Some(current) => bank.follow(&keeper, current),
-                None => self.begin(bank, &mut keeper, may_step, heard, now),
+                Some(current) => bank.follow(&keeper, current, source.counter.form()),
+                None => begin(bank, source, &mut keeper, heard, now),
             }
         } else {
             bank.take_out(may_step);
@@ -326,34 +327,40 @@ impl Track {
         count.fetch_add(1, Relaxed);
         outcome
     }
+}
 
-    /// Publishes the first line after the kernel has answered.
-    fn begin(&self, bank: &Bank, keeper: &mut Keeper, may_step: bool, heard: i64, now: Ticks) {
-        let given = bank.given();
-        let ahead_ns = given.saturating_sub(heard);
-        let floor = if may_step {
-            if ahead_ns <= ROUNDING_NS as i64 { given } else { 0 }
-        } else if ahead_ns <= AHEAD_MAX_NS as i64 {
-            given
-        } else if keeper.went_back {
-            // The second sample in a row from a kernel whose own clock went back (another time namespace).
-            0
-        } else {
-            // Ours was wrong, not the kernel's: it catches up while its answers are held.
-            bank.wait(heard, START_NS);
-            return;
-        };
-        keeper.went_back = false;
-        let Some(line) = keeper.timebase.line_anew(floor, now, keeper.period_ns()) else {
-            bank.wait(heard, START_NS);
-            return;
-        };
-        bank.take_out(may_step);
-        if floor == 0 {
-            bank.floor.store(0, Relaxed);
-        }
-        bank.lock.set_lease(keeper.timebase.scale.ticks(u64::from(NANOS_PER_SEC)));
-        bank.front.put(&line);
-        bank.wait.store(LAPSED, Relaxed);
+/// Publishes the first line after the kernel has answered.
+fn begin(
+    bank: &Bank,
+    source: &Source<impl Counter, impl Kernel>,
+    keeper: &mut Keeper,
+    heard: i64,
+    now: Ticks,
+) {
+    let given = bank.given();
+    let ahead_ns = given.saturating_sub(heard);
+    let floor = if source.may_step {
+        if ahead_ns <= ROUNDING_NS as i64 { given } else { 0 }
+    } else if ahead_ns <= AHEAD_MAX_NS as i64 {
+        given
+    } else if keeper.went_back {
+        // The second sample in a row from a kernel whose own clock went back (another time namespace).
+        0
+    } else {
+        // Ours was wrong, not the kernel's: it catches up while its answers are held.
+        bank.wait(heard, START_NS);
+        return;
+    };
+    keeper.went_back = false;
+    let Some(line) = keeper.timebase.line_anew(floor, now, keeper.period_ns()) else {
+        bank.wait(heard, START_NS);
+        return;
+    };
+    bank.take_out(source.may_step);
+    if floor == 0 {
+        bank.floor.store(0, Relaxed);
     }
+    bank.lock.set_lease(keeper.timebase.scale.ticks(u64::from(NANOS_PER_SEC)));
+    bank.front.put(&line, source.counter.form());
+    bank.wait.store(LAPSED, Relaxed);
 }

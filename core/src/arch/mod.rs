@@ -5,6 +5,7 @@
 //!
 //! * `ticks_ordered()`, `ticks_unordered()`: read the counter ([`HAS_COUNTER`] says whether there is
 //!   one);
+//! * `choose_form()` finds the cheapest ordered sequence, `form()` names it, `ticks_by(form)` reads by it;
 //! * `after(value)`: no ordered reading begins before the value is known;
 //! * `fence()`: nothing after it begins before everything before it has been executed; `nothing()`: an
 //!   empty instruction sequence that the compiler must not remove;

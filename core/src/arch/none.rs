@@ -50,3 +50,15 @@ pub(crate) fn facts() -> CpuFacts {
 pub(crate) fn counter_is_invariant() -> bool {
     false
 }
+
+/// One ordered sequence, so there is no choice.
+pub(crate) fn choose_form() {}
+
+pub(crate) fn form() -> u64 {
+    1
+}
+
+#[inline(always)]
+pub(crate) fn ticks_by(_form: u64) -> u64 {
+    ticks_ordered()
+}
