@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 /// The clock that [`Instant`](crate::Instant) and [`SystemTime`](crate::SystemTime) read.
 pub(crate) static PROCESS: Clock<ProcessCounter, ProcessKernel> =
-    Clock::new(ProcessCounter(()), ProcessKernel(()));
+    Clock::new(ProcessCounter(()), ProcessKernel::HERE);
 
 /// The processor's counter, as this process may use it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,15 @@ impl Counter for ProcessCounter {
         SharedHardware.ticks_unordered()
     }
 
+    #[inline(always)]
+    fn ticks_by(&self, form: u64) -> Ticks {
+        SharedHardware.ticks_by(form)
+    }
+
+    fn form(&self) -> u64 {
+        SharedHardware.form()
+    }
+
     /// Asked at the first read of the process, and of each child that it forks.
     fn fit(&self) -> Result<(), Unfit> {
         SharedHardware.fit()?;
@@ -40,6 +49,10 @@ impl Counter for ProcessCounter {
 /// The operating system's clocks: Linux's own where this crate can ask for them, the standard library's elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessKernel(());
+
+impl ProcessKernel {
+    pub(crate) const HERE: Self = Self(());
+}
 
 impl Kernel for ProcessKernel {
     #[inline]

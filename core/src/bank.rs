@@ -116,7 +116,7 @@ impl Bank {
     }
 
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved.
-    pub(crate) fn from_kernel(&self, nanos: i64, may_step: bool) -> Answer {
+    pub(crate) fn kernel_said(&self, nanos: i64, may_step: bool) -> Answer {
         self.asked.store(nanos as u64, Relaxed);
         let given = self.given();
         let answer = if may_step {

@@ -11,7 +11,7 @@ mod vdso;
 
 use crate::units::Timespec;
 use core::fmt;
-pub use system::{System, UtcError, utc_error};
+pub use system::{System, UtcError, sharpen_timers, utc_error};
 pub(crate) use system::{counter_forbidden, read_file, wipe_on_fork};
 pub use vdso::{NoVdso, Vdso};
 

@@ -66,6 +66,8 @@ pub mod elf;
 
 pub mod kernel;
 
+pub mod page;
+
 pub mod trust;
 
 pub mod counter;

@@ -164,13 +164,13 @@ impl Track {
             let after = source.counter.ticks();
             if bank.line_at(after).is_none() {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.from_kernel(nanos, source.may_step));
+                return Ok(bank.kernel_said(nanos, source.may_step));
             }
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
         let bank = self.bank().unwrap_or(&self.banks[1]);
-        Ok(bank.from_kernel(nanos, source.may_step))
+        Ok(bank.kernel_said(nanos, source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.

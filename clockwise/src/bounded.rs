@@ -1,0 +1,97 @@
+//! [`Bounded`]: a reading with how far off it may be.
+
+use crate::{Instant, SystemTime};
+use clockwise_core::clock::{Origin, Reading};
+use clockwise_core::kernel;
+use std::time::Duration;
+
+/// A time, and how far from the kernel's clock it may be.
+///
+/// The bound holds whatever adjtimex does to the kernel's rate, and for each reading but those in the period (4 ms as
+/// a rule) in which a clock or the counter is stepped.
+///
+/// ```
+/// use clockwise::SystemTime;
+/// let reading = SystemTime::now_with_bound();
+/// assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
+/// match reading.utc() {
+///     Some((earliest, latest)) => println!("UTC lies between {earliest:?} and {latest:?}"),
+///     None => println!("nobody disciplines this machine's clock"),
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounded<T> {
+    time: T,
+    reading: Reading,
+}
+
+impl<T: Copy> Bounded<T> {
+    pub(crate) const fn new(time: T, reading: Reading) -> Self {
+        Self { time, reading }
+    }
+
+    /// The reading.
+    #[must_use]
+    pub const fn time(&self) -> T {
+        self.time
+    }
+
+    /// How far from the kernel's clock it may be either way, in nanoseconds. Grows by a microsecond for each
+    /// millisecond since the last comparison with the kernel, for the kernel may have begun to slew since.
+    #[must_use]
+    pub const fn error_ns(&self) -> u64 {
+        self.reading.error_ns
+    }
+
+    /// The same if the kernel has kept its rate since the last comparison: tens of nanoseconds.
+    #[must_use]
+    pub const fn steady_error_ns(&self) -> u64 {
+        self.reading.steady_error_ns
+    }
+
+    /// Whether it was computed from the counter, or asked of the kernel.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        self.reading.origin
+    }
+
+    fn error(&self) -> Duration {
+        Duration::from_nanos(self.reading.error_ns)
+    }
+}
+
+impl Bounded<Instant> {
+    /// The kernel's clock was not earlier.
+    #[must_use]
+    pub fn earliest(&self) -> Instant {
+        self.time - self.error()
+    }
+
+    /// The kernel's clock was not later.
+    #[must_use]
+    pub fn latest(&self) -> Instant {
+        self.time + self.error()
+    }
+}
+
+impl Bounded<SystemTime> {
+    /// The kernel's clock was not earlier.
+    #[must_use]
+    pub fn earliest(&self) -> SystemTime {
+        self.time - self.error()
+    }
+
+    /// The kernel's clock was not later.
+    #[must_use]
+    pub fn latest(&self) -> SystemTime {
+        self.time + self.error()
+    }
+
+    /// Between which two times UTC was, if the kernel knows how far off its clock may be (a time daemon tells it);
+    /// `None` where nobody disciplines the clock. Asks the kernel: a system call (`adjtimex`, nothing is set).
+    #[must_use]
+    pub fn utc(&self) -> Option<(SystemTime, SystemTime)> {
+        let error = self.error() + Duration::from_nanos(kernel::utc_error()?.error_ns);
+        Some((self.time.checked_sub(error)?, self.time.checked_add(error)?))
+    }
+}

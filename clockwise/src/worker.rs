@@ -1,0 +1,60 @@
+//! A thread that does something again and again until it is dropped: for the ticker and the refresher.
+//!
+//! Must never be joined in a forked child, where it does not exist.
+
+use clockwise_core::kernel;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    process: u32,
+}
+
+impl Worker {
+    /// Calls `work` every `period` from now on.
+    pub(crate) fn start(
+        name: &str,
+        period: Duration,
+        mut work: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let run = move || {
+            kernel::sharpen_timers();
+            while !stopped.load(Ordering::Acquire) {
+                work();
+                thread::park_timeout(period);
+            }
+        };
+        let thread = thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(Self { stop, thread: Some(thread), process: std::process::id() })
+    }
+
+    /// Whether the thread exists: not in a forked child.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// Ends the thread and waits for it.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take().filter(|_| self.is_here()) {
+            thread.thread().unpark();
+            // A panic (the kernel refuses a clock) has been shown by the thread; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
