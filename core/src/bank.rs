@@ -21,8 +21,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// See the last of the rules above: more than any line that is published early may be off.
 const MARGIN_NS: u64 = 100_000;
-/// A line of a settable clock may end this much above the kernel without there having been a step.
-pub(crate) const ROUNDING_NS: u64 = 1_000;
 /// Two reads of the kernel further apart than this are no reason to make a line.
 const DENSE_NS: u64 = 1_000_000;
 
@@ -100,6 +98,17 @@ impl Bank {
         (self.floor.load(Relaxed) as i64).max(end(&self.front)).max(end(&self.next))
     }
 
+    /// The end of a line that is no further above the kernel's answer `nanos` than lines may be: the clock was not
+    /// set back, and so must not go back.
+    pub(crate) fn given_near(&self, nanos: i64) -> Option<i64> {
+        let near = |line: &Line| {
+            let ahead_ns = u64::try_from(line.end().saturating_sub(nanos));
+            ahead_ns.is_ok_and(|ahead_ns| ahead_ns <= line.error_ns(line.end_ticks()))
+        };
+        let lines = [&self.front, &self.next].into_iter().filter_map(Slot::line);
+        lines.filter(near).map(|line| line.end()).max()
+    }
+
     /// Whether the kernel's answer `nanos` says that it is time for a sample.
     pub(crate) fn is_due(&self, nanos: i64) -> bool {
         let since = |word: &Word| nanos.wrapping_sub(word.load(Relaxed) as i64) as u64;
@@ -118,17 +127,14 @@ impl Bank {
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved.
     pub(crate) fn kernel_said(&self, nanos: i64, may_step: bool) -> Answer {
         self.asked.store(nanos as u64, Relaxed);
-        let given = self.given();
         let answer = if may_step {
-            // Above the kernel by a rounding: that is no step back.
-            let near = given.wrapping_sub(nanos) as u64 <= ROUNDING_NS;
-            if near { given } else { nanos }
+            self.given_near(nanos).unwrap_or(nanos)
         } else {
             let early = if self.lock.is_early() { MARGIN_NS } else { 0 };
             let answer = nanos.saturating_sub_unsigned(early);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);
-            answer.max(given)
+            answer.max(self.given())
         };
         Answer::Kernel(answer, answer.abs_diff(nanos))
     }

@@ -91,7 +91,7 @@ pub struct Reading {
 pub struct Status {
     /// Why readings come from the kernel; `None` where the counter is used, or nothing was read yet.
     pub unfit: Option<Unfit>,
-    /// Whether there is a line to answer from.
+    /// Whether a read would be answered from the counter now.
     pub fast: bool,
     /// Counter ticks per second by the current line; 0 if there is none.
     pub frequency_hz: u64,
@@ -254,7 +254,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         });
         Some(Status {
             unfit: self.unfit().or_else(|| track.distrust()),
-            fast: line.is_some(),
+            fast: line.is_some_and(|line| line.covers(self.counter.ticks())),
             frequency_hz: slope.scale().ticks(1_000_000_000).0,
             period_ns: slope.nanos(hard),
             refreshes: counts.refreshes.load(Relaxed),

@@ -127,6 +127,10 @@ impl Timebase {
         let change = if distance <= explained {
             self.keep(&heard, predicted, predicted_error, passed_ns);
             Change::Kept
+        } else if distance <= slewed && passed_ns >= WINDOW_NS {
+            // Over a long pause that may as well have been a step: the rate is not known any more.
+            *self = Self::start(sample);
+            return (Change::Slewed, residual);
         } else if distance <= slewed && self.turn(&heard) {
             Change::Slewed
         } else if residual < 0 && distance <= AHEAD_MAX_NS && !may_step {

@@ -3,7 +3,7 @@
 //!
 //! Must never wait, and never make a system call of its own: what the kernel's vDSO does is all there is.
 
-use crate::bank::{Answer, Bank, LAPSED, NEVER, ROUNDING_NS};
+use crate::bank::{Answer, Bank, LAPSED, NEVER};
 use crate::counter::Counter;
 use crate::keeper::Keeper;
 use crate::kernel::{ClockId, Errno, Kernel};
@@ -267,13 +267,14 @@ impl Track {
         let outcome = if began {
             keeper.timebase = Timebase::start(&taken.sample);
             keeper.wider = 0;
-            if keeper.narrowest == 0 {
-                keeper.narrowest = taken.sample.half_width.0.max(1);
-            }
             bank.distrust.store(0, Relaxed);
             Outcome::Started
         } else {
             self.compare(&mut keeper, may_step, taken)
+        };
+        keeper.narrowest = match keeper.narrowest {
+            0 => taken.sample.half_width.0.max(1),
+            narrowest => narrowest.min(taken.sample.half_width.0.max(1)),
         };
         if let Some(reason) = keeper.distrusts(taken) {
             bank.take_out(may_step);
@@ -340,7 +341,7 @@ fn begin(
     let given = bank.given();
     let ahead_ns = given.saturating_sub(heard);
     let floor = if source.may_step {
-        if ahead_ns <= ROUNDING_NS as i64 { given } else { 0 }
+        bank.given_near(heard).unwrap_or(0)
     } else if ahead_ns <= AHEAD_MAX_NS as i64 {
         given
     } else if keeper.went_back {

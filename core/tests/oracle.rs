@@ -91,7 +91,10 @@ fn ticks_become_nanoseconds_as_in_exact_arithmetic() {
                 // There and back loses less than a tick's nanoseconds, and never gains.
                 let back = scale.ticks(scale.nanos(Ticks(ticks)));
                 assert!(back.0 <= ticks, "{ticks} at {hz} Hz");
-                assert!(scale.nanos(Ticks(ticks)) - scale.nanos(back) <= 1_000, "{ticks} at {hz} Hz");
+                assert!(
+                    scale.nanos(Ticks(ticks)) - scale.nanos(back) <= 1_000,
+                    "{ticks} at {hz} Hz"
+                );
             }
         }
     }
