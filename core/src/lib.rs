@@ -1,14 +1,15 @@
 //! How a counter becomes time.
 //!
 //! ```text
-//!  CPU counter --ticks-->  counter  --+
-//!       arch/                         +-->  the tool (what does each clock cost and tell?)
-//!  kernel      --time-->   kernel   --+
+//!  CPU counter --ticks-->  counter --+--> sample --> timebase --> latch --> clock --> programs
+//!       arch/                        |                 (lines)
+//!  kernel      --time-->   kernel  --+
 //!       vDSO (found by elf), else system call
 //! ```
 //!
 //! Two doors lead outside, both traits: [`counter::Counter`] (ticks) and [`kernel::Kernel`] (the
-//! reference time). The real machine and the simulated one are two sets of implementations.
+//! reference time). The real machine and the simulated one are two sets of implementations; everything between them
+//! is arithmetic on values. [`clock::Clock`] is the product: the kernel's clocks at the price of reading the counter.
 //!
 //! # Vocabulary
 //!
@@ -22,29 +23,30 @@
 //! * **ordered** read: one that happens after everything before it in program order, loads included. An
 //!   **unordered** one may be executed early by the processor, and so can be older than a value
 //!   that the thread has already seen.
+//! * **sample**: what the kernel said, and between which two ticks.
+//! * **line**: time as a function of ticks, from an anchor to a deadline; reads multiply by its slope. The next one is
+//!   made by a **refresh**, once in a **period**.
+//! * **bound**, **error**: how far from the kernel's clock a reading may be. **residual**: how far the kernel was
+//!   from what was predicted for a sample.
+//! * **slew**: the kernel goes at another rate; **step**: it was set. **drift**: a distance that grows with time.
 //!
 //! # Example
 //!
 //! ```
-//! use clockwise_core::counter::{Counter, Hardware};
-//! use clockwise_core::kernel::{ClockId, Kernel, Linux};
+//! use clockwise_core::clock::Clock;
+//! use clockwise_core::counter::SharedHardware;
+//! use clockwise_core::kernel::{ClockId, SharedLinux};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let kernel = Linux::find();
+//! static CLOCK: Clock<SharedHardware, SharedLinux> = Clock::new(SharedHardware, SharedLinux);
+//!
 //! # if clockwise_core::kernel::System::AVAILABLE {
-//! println!("{} s since boot", kernel.now(ClockId::MONOTONIC)?);
+//! let earlier = CLOCK.now(ClockId::MONOTONIC)?;
+//! let reading = CLOCK.reading(ClockId::MONOTONIC)?;
+//! assert!(reading.nanos >= earlier);
+//! println!("{} ns since boot, off by {} ns at most", reading.nanos, reading.error_ns);
 //! # }
-//! if let Ok(counter) = Hardware::find() {
-//!     let begin = counter.ticks();
-//!     let taken = counter.ticks().since(begin);
-//!     println!("{taken:?} ticks between two reads");
-//! }
-//! # Ok(())
-//! # }
+//! # Ok::<(), clockwise_core::kernel::Errno>(())
 //! ```
-//!
-//! The crate does not calibrate: to turn ticks into nanoseconds, measure the counter's
-//! [`Frequency`](units::Frequency) against a [`Kernel`](kernel::Kernel) clock.
 //!
 //! # What this crate must never do
 //!
