@@ -16,7 +16,8 @@ const REALTIME: usize = 1;
 const RUNNING: usize = 2;
 
 /// The time that the [`Ticker`] has kept last: at most its period old, and as much more as its thread has waited for a
-/// processor. Without a ticker, and in a child forked from a process that has one: [`Instant::now`].
+/// processor. Without a ticker, in a child forked from a process that has one, and on targets without 64-bit atomics:
+/// [`Instant::now`].
 ///
 /// Never goes back while the ticker runs, and is never ahead of [`Instant::now`].
 ///
@@ -102,6 +103,10 @@ impl Drop for Ticker {
 }
 
 fn keep() {
+    // Half of one time and half of another is no time: there `recent` reads the clock.
+    if !Page::ATOMIC {
+        return;
+    }
     // The clocks' zeros are no times of a machine that runs: 0 means that nothing is kept.
     KEPT.store(MONOTONIC, Instant::now().as_nanos() as u64);
     KEPT.store(REALTIME, SystemTime::now().as_nanos() as u64);

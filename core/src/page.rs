@@ -22,6 +22,9 @@ const WORDS: usize = 4096 / size_of::<Word>();
 pub struct Page([Word; WORDS]);
 
 impl Page {
+    /// Whether a word is read and written as a whole; `false` on targets without 64-bit atomics.
+    pub const ATOMIC: bool = cfg!(all(target_has_atomic = "64", not(clockwise_halves)));
+
     /// All zeros.
     #[cfg(not(loom))]
     #[must_use]

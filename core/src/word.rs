@@ -4,19 +4,19 @@
 //! atomics: those have no counter that this crate knows either, so that what is shared there is the verdict (one
 //! half) and statistics, which may lose an increment. Must never lock.
 
-#[cfg(all(target_has_atomic = "64", not(loom)))]
+#[cfg(all(target_has_atomic = "64", not(any(loom, clockwise_halves))))]
 pub(crate) use core::sync::atomic::{AtomicU64 as Word, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64 as Word, fence};
 
-#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
+#[cfg(all(any(not(target_has_atomic = "64"), clockwise_halves), not(loom)))]
 pub(crate) use core::sync::atomic::fence;
 
-#[cfg(all(not(target_has_atomic = "64"), not(loom)))]
+#[cfg(all(any(not(target_has_atomic = "64"), clockwise_halves), not(loom)))]
 pub(crate) use halves::Word;
 
-#[cfg(any(test, all(not(target_has_atomic = "64"), not(loom))))]
+#[cfg(any(test, clockwise_halves, not(target_has_atomic = "64")))]
 mod halves {
     use core::sync::atomic::{AtomicU32, Ordering, Ordering::Relaxed};
 
