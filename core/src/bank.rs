@@ -139,12 +139,20 @@ impl Bank {
         Answer::Kernel(answer, answer.abs_diff(nanos))
     }
 
+    /// Whether the line that follows the current one is out, and not over at `ticks`.
+    pub(crate) fn is_ahead(&self, ticks: Ticks) -> bool {
+        let (Some(front), Some(next)) = (self.front.line(), self.next.line()) else { return false };
+        next.anchor == front.end_ticks() && next.end_ticks().since(ticks).is_some()
+    }
+
     /// Makes the next line the current one. Best effort: while nobody does, it answers from where it is.
     pub(crate) fn promote(&self, ticks: Ticks, form: u64) {
         let Ok(held) = self.lock.take(ticks, Phase::Late) else { return };
         if let Some(line) = self.next.line() {
             let front = self.front.line();
-            if front.is_none_or(|front| line.anchor.since(front.anchor).is_some()) {
+            let is_newer =
+                |front: Line| line.anchor.since(front.anchor).is_some_and(|passed| passed.0 > 0);
+            if front.is_none_or(is_newer) {
                 self.front.put(&line, form);
             }
         }
