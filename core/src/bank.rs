@@ -124,13 +124,20 @@ impl Bank {
         self.wait.store(wait_ns, Relaxed);
     }
 
-    /// What a read gets where the kernel has said `nanos`, and by how much that was moved.
-    pub(crate) fn kernel_said(&self, nanos: i64, may_step: bool) -> Answer {
+    /// What a read gets where the kernel has said `nanos`, and by how much that was moved. `given` is what had been
+    /// given out, and `is_early` whether there was an early writer, before the read found no line.
+    pub(crate) fn kernel_said(
+        &self,
+        nanos: i64,
+        given: i64,
+        is_early: bool,
+        may_step: bool,
+    ) -> Answer {
         self.asked.store(nanos as u64, Relaxed);
         let answer = if may_step {
             self.given_near(nanos).unwrap_or(nanos)
         } else {
-            let early = if self.lock.is_early() { MARGIN_NS } else { 0 };
+            let early = if is_early { MARGIN_NS } else { 0 };
             let answer = nanos.saturating_sub_unsigned(early);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);

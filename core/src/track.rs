@@ -134,6 +134,8 @@ impl Track {
     ) -> Result<Answer, Errno> {
         for _ in 0..TRIES {
             let Some(bank) = self.bank() else { break };
+            // Before the tick: a line that is published later ends in the future, and nobody has seen it yet.
+            let given = bank.given();
             let ticks = source.counter.ticks();
             if let Some((line, is_next)) = bank.line_at(ticks) {
                 if is_next {
@@ -162,15 +164,18 @@ impl Track {
             };
             // The kernel was read before this, and a line that is out by now may lie below what it said.
             let after = source.counter.ticks();
+            // Before the line: a writer that is done by now has published what is looked for next.
+            let is_early = bank.lock.is_early();
             if bank.line_at(after).is_none() {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.kernel_said(nanos, source.may_step));
+                return Ok(bank.kernel_said(nanos, given, is_early, source.may_step));
             }
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
-        let nanos = source.kernel.now(source.clock)?.nanos_i64();
         let bank = self.bank().unwrap_or(&self.banks[1]);
-        Ok(bank.kernel_said(nanos, source.may_step))
+        let given = bank.given();
+        let nanos = source.kernel.now(source.clock)?.nanos_i64();
+        Ok(bank.kernel_said(nanos, given, bank.lock.is_early(), source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.
