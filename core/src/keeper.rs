@@ -27,7 +27,7 @@ pub(crate) struct Keeper {
     pub(crate) went_back: bool,
 }
 
-pub(crate) const KEEPER_WORDS: usize = 21;
+pub(crate) const KEEPER_WORDS: usize = 22;
 
 impl Keeper {
     pub(crate) fn words(&self) -> [u64; KEEPER_WORDS] {
@@ -45,6 +45,7 @@ impl Keeper {
             self.strikes,
             self.distrust_ns,
             u64::from(self.went_back),
+            u64::from(base.is_sure),
         ]);
         words
     }
@@ -62,6 +63,7 @@ impl Keeper {
                 oldest: mark(6),
                 said: mark(9),
                 scale: Scale::from_parts(words[12], words[13]),
+                is_sure: words[21] != 0,
                 scale_error: Scale::from_parts(words[14], words[15]),
             },
             narrowest: words[16],

@@ -70,6 +70,9 @@ pub struct Timebase {
     pub oldest: Mark,
     /// The rate; zero while there is one sample only.
     pub scale: Scale,
+    /// Whether a third sample has agreed with the rate of the first two: a step or a sleep between two samples makes
+    /// a rate too, and the line of such a rate would be wrong for as long as it says.
+    pub is_sure: bool,
     /// How far off the rate may be.
     pub scale_error: Scale,
     /// What the kernel said in the newest sample, and how far off the tick of that is, in nanoseconds: proven,
@@ -88,12 +91,13 @@ impl Timebase {
             middle: mark,
             oldest: mark,
             scale: none,
+            is_sure: false,
             scale_error: none,
             said: mark,
         }
     }
 
-    /// Whether there is a rate.
+    /// Whether there is a rate, if one that nothing has confirmed.
     #[must_use]
     pub const fn has_rate(&self) -> bool {
         self.scale.bits() != 0
@@ -133,6 +137,9 @@ impl Timebase {
             return (Change::Slewed, residual);
         } else if distance <= slewed && self.turn(&heard) {
             Change::Slewed
+        } else if !self.is_sure {
+            *self = Self::start(sample);
+            return (Change::Stepped, 0);
         } else if residual < 0 && distance <= AHEAD_MAX_NS && !may_step {
             (self.newest, self.middle, self.oldest) = (heard, heard, heard);
             self.scale_error = self.scale.share_ppm(SLEW_PPM);
@@ -141,7 +148,7 @@ impl Timebase {
             *self = Self::start(sample);
             return (Change::Stepped, residual);
         };
-        self.said = heard;
+        (self.said, self.is_sure) = (heard, true);
         (change, residual)
     }
 

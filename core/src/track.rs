@@ -41,7 +41,7 @@ pub enum Outcome {
     NotDue,
     /// Another thread is at it.
     Busy,
-    /// There is a sample; a line needs two.
+    /// There is a sample; a line needs three.
     Started,
     /// As predicted; the next line is ready.
     Kept,
@@ -296,7 +296,7 @@ impl Track {
             bank.keep(&keeper);
             return Outcome::Distrusted(reason);
         }
-        if keeper.timebase.has_rate() {
+        if keeper.timebase.is_sure {
             match current {
                 Some(current) => bank.follow(&keeper, current, source.counter.form()),
                 None => begin(bank, source, &mut keeper, heard, now),
@@ -311,10 +311,10 @@ impl Track {
 
     /// What the sample says about the prediction; counted.
     fn compare(&self, keeper: &mut Keeper, may_step: bool, taken: &Taken) -> Outcome {
-        let had_rate = keeper.timebase.has_rate();
+        let was_sure = keeper.timebase.is_sure;
         let last_heard = keeper.timebase.said.nanos;
         let (change, residual_ns) = keeper.timebase.next(&taken.sample, may_step);
-        if had_rate && change != Change::Stepped {
+        if was_sure && change != Change::Stepped {
             let distance = residual_ns.unsigned_abs();
             self.counts.residual_ns.store(residual_ns as u64, Relaxed);
             self.counts.residual_max_ns.fetch_max(distance, Relaxed);
