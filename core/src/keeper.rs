@@ -18,7 +18,7 @@ const STRIKES_MAX: u64 = 64;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Keeper {
     pub(crate) timebase: Timebase,
-    /// Half-width of undisturbed samples at the start.
+    /// Half-width of undisturbed samples: the least so far.
     pub(crate) narrowest: u64,
     pub(crate) wider: u64,
     pub(crate) strikes: u64,

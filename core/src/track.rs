@@ -272,6 +272,10 @@ impl Track {
     ) -> Outcome {
         let may_step = source.may_step;
         let mut keeper = bank.keeper();
+        // The first samples may all have been disturbed; nothing makes one narrower than undisturbed.
+        let width = taken.sample.half_width.0.max(1);
+        keeper.narrowest =
+            if keeper.narrowest == 0 { width } else { keeper.narrowest.min(width) };
         let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
         let heard = taken.sample.nanos;
         let outcome = if began {
