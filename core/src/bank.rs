@@ -119,6 +119,11 @@ impl Bank {
         }
     }
 
+    /// Whether the current line begins after `ticks`: the counter began anew, and must not come upon that line again.
+    pub(crate) fn is_before(&self, ticks: Ticks) -> bool {
+        self.front.line().is_some_and(|line| ticks.since(line.anchor).is_none())
+    }
+
     pub(crate) fn wait(&self, from: i64, wait_ns: u64) {
         self.wait_from.store(from as u64, Relaxed);
         self.wait.store(wait_ns, Relaxed);

@@ -155,7 +155,7 @@ impl Track {
                 let nanos = source.kernel.now(source.clock)?.nanos_i64();
                 heard = Some(nanos);
             }
-            if heard.is_none_or(|nanos| bank.is_due(nanos)) {
+            if heard.is_none_or(|nanos| bank.is_due(nanos)) || bank.is_before(ticks) {
                 heard = self.refresh(bank, source, ticks)?.1.or(heard);
             }
             let nanos = match heard {
