@@ -146,7 +146,7 @@ impl Bank {
             let answer = nanos.saturating_sub_unsigned(early);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);
-            answer.max(self.given())
+            answer.max(given)
         };
         Answer::Kernel(answer, answer.abs_diff(nanos))
     }

@@ -274,8 +274,7 @@ impl Track {
         let mut keeper = bank.keeper();
         // The first samples may all have been disturbed; nothing makes one narrower than undisturbed.
         let width = taken.sample.half_width.0.max(1);
-        keeper.narrowest =
-            if keeper.narrowest == 0 { width } else { keeper.narrowest.min(width) };
+        keeper.narrowest = if keeper.narrowest == 0 { width } else { keeper.narrowest.min(width) };
         let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
         let heard = taken.sample.nanos;
         let outcome = if began {
@@ -285,10 +284,6 @@ impl Track {
             Outcome::Started
         } else {
             self.compare(&mut keeper, may_step, taken)
-        };
-        keeper.narrowest = match keeper.narrowest {
-            0 => taken.sample.half_width.0.max(1),
-            narrowest => narrowest.min(taken.sample.half_width.0.max(1)),
         };
         if let Some(reason) = keeper.distrusts(taken) {
             bank.take_out(may_step);
@@ -307,7 +302,8 @@ impl Track {
             }
         } else {
             bank.take_out(may_step);
-            bank.wait(heard, START_NS);
+            // The third sample only confirms what the first two gave.
+            bank.wait(heard, if keeper.timebase.has_rate() { START_NS / 2 } else { START_NS });
         }
         bank.keep(&keeper);
         outcome
