@@ -190,9 +190,15 @@ impl Kernel for Linux {
 /// [`Linux`] for clocks in static memory: the vDSO is looked for at the first read, and its address is kept for the
 /// life of the process (a fork changes nothing about it).
 ///
-/// Threads that come at once each look, and all find the same.
+/// Threads that come at once each look, and all find the same. Where the counter is forbidden (in the thread that
+/// looks) it is system calls for all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedLinux;
+
+/// The counter is forbidden: [`SharedLinux`] asks by system calls, whatever was found before a fork.
+pub(crate) fn leave_shared_vdso() {
+    vdso::leave_shared();
+}
 
 impl Kernel for SharedLinux {
     #[inline]

@@ -166,7 +166,8 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Judges this machine and this process: whether the counter may be read, and what the kernel thinks of it.
 ///
-/// Four system calls as a rule, some microseconds; on a paravirtual clock CPUID besides.
+/// Four system calls as a rule, some microseconds; on a paravirtual clock CPUID besides. Where the counter is forbidden,
+/// [`SharedLinux`](kernel::SharedLinux) no longer calls the vDSO, which reads it too.
 ///
 /// # Errors
 /// Why the counter may not be used.
@@ -175,6 +176,7 @@ pub fn assess() -> Result<(), Unfit> {
         return Err(Unfit::NoCounter(NoCounter::NotThisProcessor));
     }
     if kernel::counter_forbidden() {
+        kernel::leave_shared_vdso();
         return Err(Unfit::NoCounter(NoCounter::Forbidden));
     }
     let (mut current, mut available) = ([0; 64], [0; 512]);

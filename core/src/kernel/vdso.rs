@@ -9,7 +9,7 @@
 
 #![expect(unsafe_code, reason = "functions that the kernel maps into the process")]
 
-use super::system::{checked, from_micros, read_file};
+use super::system::{checked, counter_forbidden, from_micros, read_file};
 use super::{ClockId, Errno};
 use crate::arch;
 use crate::elf::{self, ElfError, Image};
@@ -208,13 +208,20 @@ pub(super) fn shared_clock_gettime(clock: ClockId) -> Option<Result<Timespec, Er
     Some(ask(Some(function), clock))
 }
 
-/// Whoever comes at the same time finds the same.
+/// Whoever comes at the same time finds the same. Where the counter is forbidden there is no vDSO that could be
+/// called: it would read it.
 #[cold]
 fn look() -> usize {
-    let found = Vdso::find().ok().and_then(|vdso| vdso.clock_gettime);
+    let vdso = if counter_forbidden() { None } else { Vdso::find().ok() };
+    let found = vdso.and_then(|vdso| vdso.clock_gettime);
     let address = found.map_or(NONE, |function| function as usize);
     SHARED_GETTIME.store(address, Ordering::Relaxed);
     address
+}
+
+/// From now on nobody calls the process's vDSO: the child of a fork may be forbidden what its parent was not.
+pub(super) fn leave_shared() {
+    SHARED_GETTIME.store(NONE, Ordering::Relaxed);
 }
 
 #[cfg(test)]
