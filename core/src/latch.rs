@@ -32,6 +32,10 @@ pub(crate) struct Slot {
     sampled: Word,
 }
 
+// A read touches this line and no other.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == 64 && align_of::<Slot>() == 64);
+
 macro_rules! zeros {
     ($($field:ident),*) => { Slot { $($field: Word::new(0)),* } };
 }
