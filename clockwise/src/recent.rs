@@ -70,11 +70,12 @@ impl Ticker {
         if !Self::PERIOD.contains(&period) {
             return Err(TickerError::Period);
         }
+        // Before anything is there to be wiped: a fork may come at any time. Where the kernel cannot (before 4.14,
+        // other systems), a child finds its parent's last times.
+        let _ = KEPT.wipe_on_fork();
         if !KEPT.replace(RUNNING, 0, 1) {
             return Err(TickerError::Running);
         }
-        // Where the kernel cannot (before 4.14, other systems), a child finds its parent's last times.
-        let _ = KEPT.wipe_on_fork();
         keep();
         match Worker::start("clockwise-tick", period, keep) {
             Ok(worker) => Ok(Self { worker }),

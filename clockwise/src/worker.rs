@@ -2,8 +2,11 @@
 //!
 //! Must never be joined in a forked child, where it does not exist.
 
+use crate::global::PROCESS;
 use clockwise_core::kernel;
+use clockwise_core::trust::{NoCounter, Unfit};
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -30,7 +33,7 @@ impl Worker {
             kernel::sharpen_timers();
             while !stopped.load(Ordering::Acquire) {
                 work();
-                thread::park_timeout(period);
+                wait(period);
             }
         };
         let thread = thread::Builder::new().name(name.into()).spawn(run)?;
@@ -42,14 +45,28 @@ impl Worker {
         self.process == std::process::id()
     }
 
-    /// Ends the thread and waits for it.
+    /// Ends the thread and waits for it: for a period at most.
     pub(crate) fn stop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take().filter(|_| self.is_here()) {
-            thread.thread().unpark();
-            // A panic (the kernel refuses a clock) has been shown by the thread; there is nothing to add.
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        if !self.is_here() {
+            // A handle that is dropped detaches its thread: by a number which a thread of the child may have by now.
+            mem::forget(thread);
+            return;
         }
+        self.stop.store(true, Ordering::Release);
+        thread.thread().unpark();
+        // A panic (the kernel refuses a clock) has been shown by the thread; there is nothing to add.
+        let _ = thread.join();
+    }
+}
+
+/// Until the period is over, or the thread is to end.
+fn wait(period: Duration) {
+    if PROCESS.unfit() == Some(Unfit::NoCounter(NoCounter::Forbidden)) {
+        // `park_timeout` reads the C library's clock, and that the counter: SIGSEGV.
+        thread::sleep(period);
+    } else {
+        thread::park_timeout(period);
     }
 }
 
