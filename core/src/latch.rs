@@ -98,9 +98,9 @@ impl Slot {
             sampled: Ticks(self.sampled.load(Relaxed)),
         };
         fence(Acquire);
-        // If the anchor above was the mark, the 0 that was put before it is seen here, or what came after, and
-        // then the anchor is another.
-        let there = self.form.load(Relaxed) != 0;
+        // If the anchor above was the mark, the 0 that was put before it is seen here, or what came after; acquire,
+        // so that then the anchor is seen to be another. The same for the first line of a slot.
+        let there = self.form.load(Acquire) != 0;
         (there && self.anchor.load(Relaxed) == anchor).then_some(line)
     }
 
