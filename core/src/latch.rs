@@ -45,12 +45,12 @@ const HALF: u64 = 1 << 63;
 
 impl Slot {
     /// Without a line, as zeroed memory is.
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, loom)))]
     pub(crate) const fn new() -> Self {
         zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
     }
@@ -176,12 +176,12 @@ const PHASE: u64 = 3;
 
 impl Lock {
     /// Free, as zeroed memory is.
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, loom)))]
     pub(crate) const fn new() -> Self {
         Self { word: Word::new(0), lease: Word::new(0) }
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self { word: Word::new(0), lease: Word::new(0) }
     }
@@ -240,3 +240,6 @@ impl Lock {
         self.lease.store(second.0.max(1), Relaxed);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom;

@@ -1,19 +1,23 @@
 //! [`Word`]: 64 bits that threads share, the only way in which this crate shares anything.
 //!
-//! An `AtomicU64` where there is one; loom's where it explores interleavings. Some targets have no 64-bit
+//! An `AtomicU64` where there is one; loom's in the test that explores interleavings. Some targets have no 64-bit
 //! atomics: those have no counter that this crate knows either, so that what is shared there is the verdict (one
 //! half) and statistics, which may lose an increment. Must never lock.
 
-#[cfg(all(target_has_atomic = "64", not(any(loom, clockwise_halves))))]
-pub(crate) use core::sync::atomic::{AtomicU64 as Word, fence};
+// Only in this crate's own test: other people's crates are tested with `--cfg loom` too, and it is theirs then.
+#[cfg(all(test, loom))]
+pub(crate) mod explored;
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64 as Word, fence};
+#[cfg(all(test, loom))]
+pub(crate) use explored::{Word, fence};
 
-#[cfg(all(any(not(target_has_atomic = "64"), clockwise_halves), not(loom)))]
+#[cfg(not(all(test, loom)))]
 pub(crate) use core::sync::atomic::fence;
 
-#[cfg(all(any(not(target_has_atomic = "64"), clockwise_halves), not(loom)))]
+#[cfg(not(any(clockwise_halves, all(test, loom), not(target_has_atomic = "64"))))]
+pub(crate) use core::sync::atomic::AtomicU64 as Word;
+
+#[cfg(all(any(clockwise_halves, not(target_has_atomic = "64")), not(all(test, loom))))]
 pub(crate) use halves::Word;
 
 #[cfg(any(test, clockwise_halves, not(target_has_atomic = "64")))]
