@@ -131,8 +131,9 @@ fn the_child_of_a_fork_begins_anew_and_is_right_at_once_and_later() {
             wrong(Instant::now() < before, || "went back across the fork".into())?;
             thread::sleep(Duration::from_millis(100));
             let rounds = brackets_for(20)?;
-            // Two samples a millisecond apart make a line, unless both are useless.
-            wrong(fit && rounds > 1_000 && !status()?.fast, || format!("{:?}", status()))?;
+            // Three samples make a line; it may have ended by now if the processor was taken away.
+            let lines = status()?.frequency_hz != 0;
+            wrong(fit && rounds > 1_000 && !lines, || format!("{:?}", status()))?;
             wrong(Instant::now() < before, || "went back".into())
         })
     });
