@@ -156,13 +156,14 @@ impl Instant {
     }
 }
 
-/// Off by the time between two reads (tens of nanoseconds): the standard library does not tell its nanoseconds.
+/// Off by the time between two reads (tens of nanoseconds), which makes it later, but at the latest time of all: the
+/// standard library does not tell its nanoseconds.
 impl From<std::time::Instant> for Instant {
     fn from(time: std::time::Instant) -> Self {
         let standard = std::time::Instant::now();
         let now = Self::now();
         match time.checked_duration_since(standard) {
-            Some(ahead) => now + ahead,
+            Some(ahead) => now.checked_add(ahead).unwrap_or(Self { nanos: wide::MAX }),
             None => now - standard.duration_since(time),
         }
     }
