@@ -8,12 +8,12 @@ use crate::global::ProcessKernel;
 use crate::{Instant, SystemTime};
 use clockwise_core::kernel::{ClockId, Kernel, System};
 
-/// `CLOCK_MONOTONIC_COARSE`: at most a tick behind [`Instant::now`], never ahead of it, never going back.
+/// `CLOCK_MONOTONIC_COARSE`: at most a tick behind the kernel's fine clock, never ahead of it, never going back.
 ///
 /// ```
 /// use clockwise::{Instant, coarse};
 /// let coarse = coarse::monotonic();
-/// assert!(coarse <= Instant::now());
+/// assert!(coarse <= Instant::now_with_bound().latest());
 /// ```
 ///
 /// # Panics

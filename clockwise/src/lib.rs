@@ -29,7 +29,8 @@
 //!
 //! The very first read looks for the vDSO and asks /sys what the kernel thinks of the counter: some ten system calls.
 //! A program that forbids itself system calls later (seccomp) reads the time once before; after that none is made on
-//! x86-64 and aarch64 Linux, but those that the kernel's own vDSO makes.
+//! x86-64 and aarch64 Linux, but those that the kernel's own vDSO makes. (Seccomp's strict mode forbids the counter too:
+//! there every clock that reads it, the C library's included, ends the process.)
 //!
 //! # What does not hold
 //!
