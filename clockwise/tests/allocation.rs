@@ -1,8 +1,8 @@
 //! No read allocates, nor gives memory back: counted by the program's own allocator.
 
-mod common;
 #[path = "common/allocator.rs"]
 mod allocator;
+mod common;
 
 use clockwise::{Clock, ClockId, Instant, SystemTime, UNIX_EPOCH, coarse};
 use std::hint::black_box;

@@ -45,16 +45,15 @@ thread_local! {
 #[test]
 fn a_read_in_the_destructor_of_a_thread_is_right() {
     const THREADS: u32 = 50;
-    let threads = (0..THREADS).map(|_| {
-        std::thread::spawn(|| LAST.with(|last| last.0.set(Some(Instant::now()))))
-    });
+    let threads = (0..THREADS)
+        .map(|_| std::thread::spawn(|| LAST.with(|last| last.0.set(Some(Instant::now())))));
     // The destructors have run when a thread is joined.
     threads.for_each(|thread| thread.join().unwrap());
     assert_eq!(DESTROYED.load(Relaxed), THREADS);
 }
 
 extern "C" fn exits() {
-    let later = Instant::now() >= Instant::from_nanos(early::READ[0][1].load(Relaxed) as i64);
+    let later = Instant::now() >= Instant::from_nanos(early::READ[0][1].load(Relaxed));
     let wall = SystemTime::now() > clockwise::UNIX_EPOCH;
     match common::brackets() {
         Ok(()) if later && wall => leave(42),

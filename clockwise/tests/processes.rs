@@ -221,7 +221,8 @@ fn all_from_the_kernel(reason: Unfit) -> Result<(), String> {
         let clock = Clock::new(id);
         let before = kernel(id);
         let reading = clock.now_with_bound().map_err(|errno| errno.to_string())?;
-        let times = [before, clock.now().unwrap_or(0), clock.now_relaxed().unwrap_or(0), kernel(id)];
+        let times =
+            [before, clock.now().unwrap_or(0), clock.now_relaxed().unwrap_or(0), kernel(id)];
         wrong(!times.is_sorted(), || format!("{clock}: {times:?}"))?;
         let exact = reading.error_ns == 0 && reading.origin == Origin::Kernel;
         wrong(!exact, || format!("{clock}: {reading:?}"))?;

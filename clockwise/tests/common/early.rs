@@ -25,7 +25,7 @@ extern "C" fn read() {
     keep(&READ[1], [kernel(wall_id), wall(), kernel(wall_id)]);
 }
 
+// The section holds pointers to functions that may ignore what they are given.
 #[used]
-// SAFETY: the section holds pointers to functions without arguments that may ignore what they get.
 #[unsafe(link_section = ".init_array")]
 static EARLY: extern "C" fn() = read;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod process;
 
 use clockwise::{Clock, ClockId, Kernel, Reading};
@@ -74,9 +74,9 @@ pub fn brackets() -> Result<(), String> {
 /// # Errors
 /// As [`bracket`].
 pub fn brackets_for(milliseconds: i64) -> Result<u32, String> {
-    let end = kernel(ClockId::MONOTONIC) + milliseconds * 1_000_000;
+    let goes_on = stretch(milliseconds);
     let mut rounds = 0;
-    while kernel(ClockId::MONOTONIC) < end {
+    while goes_on() {
         brackets()?;
         rounds += 1;
     }
@@ -90,5 +90,30 @@ pub struct ByCall;
 impl Kernel for ByCall {
     fn now(&self, clock: ClockId) -> Result<clockwise::Timespec, clockwise::Errno> {
         System.clock_gettime(clock)
+    }
+}
+
+/// Whether the kernel's monotonic clock has not yet gone on for so long.
+pub fn stretch(milliseconds: i64) -> impl Fn() -> bool {
+    let end = kernel(ClockId::MONOTONIC) + milliseconds * 1_000_000;
+    move || kernel(ClockId::MONOTONIC) < end
+}
+
+/// How often the wall clocks were stepped: a bound does not hold over a step.
+pub fn steps() -> u64 {
+    let steps = |id| Clock::new(id).status().map_or(0, |status| status.steps);
+    steps(ClockId::REALTIME) + steps(ClockId::TAI)
+}
+
+/// Asserts that nothing is `wrong`, but for the wall clocks where they were stepped meanwhile.
+#[track_caller]
+pub fn judge(wrong: &[String], steps_before: u64) {
+    let stepped = steps() != steps_before;
+    let wall = |words: &str| words.contains("CLOCK_REALTIME") || words.contains("CLOCK_TAI");
+    let wrong: Vec<_> = wrong.iter().filter(|words| !(stepped && wall(words))).collect();
+    let some = &wrong[..wrong.len().min(5)];
+    assert!(wrong.is_empty(), "{} readings, such as {some:?}", wrong.len());
+    if stepped {
+        not_tried("the wall clocks in one test", "they were stepped meanwhile");
     }
 }

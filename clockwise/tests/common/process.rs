@@ -104,7 +104,7 @@ impl Verdict {
     fn code(self) -> u32 {
         match self {
             Self::Allow => libc::SECCOMP_RET_ALLOW,
-            Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+            Self::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
             Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
         }
     }
@@ -174,14 +174,21 @@ pub fn own_stack() {
     checked(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }).expect("a stack");
 }
 
-/// Sends SIGALRM to the process every so many microseconds; 0: no more.
-pub fn alarms(period_us: i64) {
-    let time = libc::timeval { tv_sec: 0, tv_usec: period_us };
-    let timer = libc::itimerval { it_interval: time, it_value: time };
-    // SAFETY: reads one structure.
-    let result =
-        unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
-    checked(result).expect("a timer can be set");
+/// Sends `signal` to the process every so many microseconds, as long as it lives.
+pub fn beat(signal: i32, period_us: i64) {
+    // SAFETY: a structure of integers, for which zeros are values.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    let mut timer = std::ptr::null_mut();
+    // SAFETY: reads one structure and fills one number.
+    checked(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) })
+        .expect("a timer can be had");
+    let period = libc::timespec { tv_sec: 0, tv_nsec: period_us * 1_000 };
+    let times = libc::itimerspec { it_interval: period, it_value: period };
+    // SAFETY: the timer was made above; reads one structure.
+    checked(unsafe { libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()) })
+        .expect("a timer can be set");
 }
 
 /// A thread, for [`send`].
