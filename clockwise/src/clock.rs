@@ -74,7 +74,7 @@ impl Clock<'static> {
 }
 
 impl<'a, C: Counter, K: Kernel> Clock<'a, C, K> {
-    /// The clock `id` of an [`Engine`](crate::Engine) of one's own.
+    /// The clock `id` of an [`Engine`] of one's own.
     #[must_use]
     pub const fn of(engine: &'a Engine<C, K>, id: ClockId) -> Self {
         Self { engine, id }

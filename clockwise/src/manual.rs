@@ -8,7 +8,7 @@ use clockwise_core::units::{Ticks, Timespec};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time that stands still until it is moved: a counter and a kernel for an [`Engine`](crate::Engine) of one's own.
+/// Time that stands still until it is moved: a counter and a kernel for an [`Engine`] of one's own.
 ///
 /// Clones share the time. The wall clock (REALTIME, TAI) can be set on its own; all other clocks are one. Nothing is
 /// global: a test has as many of them as it likes.

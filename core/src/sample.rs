@@ -8,7 +8,7 @@ use crate::counter::Counter;
 use crate::kernel::{ClockId, Errno, Kernel};
 use crate::units::Ticks;
 
-/// Readings of the kernel for one sample. [M] One reading mispredicts the next 4 ms by 800 ns (p99) on a loaded
+/// Readings of the kernel for one sample. Measured: one reading mispredicts the next 4 ms by 800 ns (p99) on a loaded
 /// machine, the best of three by 10 ns.
 pub const READINGS: u32 = 3;
 /// The most for one sample, while all brackets are wide.

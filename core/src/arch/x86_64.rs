@@ -68,7 +68,7 @@ fn ticks_rdtscp() -> u64 {
     join(low, high)
 }
 
-/// The ordered sequences: [M] on a Sapphire Rapids `rdtscp` is 4 % cheaper than `lfence; rdtsc`, on a Zen 4 it was
+/// The ordered sequences: on a Sapphire Rapids `rdtscp` is 4 % cheaper than `lfence; rdtsc`, on a Zen 4 it was
 /// seen at twice the price.
 const LFENCE_RDTSC: u64 = 1;
 const RDTSCP: u64 = 2;
