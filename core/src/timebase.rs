@@ -122,8 +122,10 @@ impl Timebase {
         let wander_ns = share_ppm(passed_ns, WANDER_PPM);
         let predicted_error = (self.newest.error)
             .saturating_add(self.scale_error.nanos_saturating(passed))
-            .saturating_add(wander_ns + 1);
-        let error = self.scale.nanos_saturating(sample.half_width).saturating_add(1);
+            // Both products above are rounded down.
+            .saturating_add(wander_ns + 2);
+        let longest = self.scale.plus(self.rate_error());
+        let error = longest.nanos_saturating(sample.half_width).saturating_add(1);
         let residual = sample.nanos.saturating_sub(predicted);
         let distance = residual.unsigned_abs();
         let explained = predicted_error.saturating_add(error);
@@ -157,11 +159,16 @@ impl Timebase {
     fn second(&mut self, sample: &Sample, passed: Ticks) -> (Change, i64) {
         let first = self.newest;
         let nanos = u64::try_from(sample.nanos.saturating_sub(first.nanos)).unwrap_or(0);
-        let Some(scale) = Scale::from_ratio(nanos, passed) else {
+        // The longest that a tick may last: the brackets may have been read at their ends that face each other, and
+        // the kernel rounds down.
+        let least = passed.0.checked_sub(first.error.saturating_add(sample.half_width.0));
+        let longest =
+            least.and_then(|least| Scale::from_ratio(nanos.saturating_add(1), Ticks(least)));
+        let Some((scale, longest)) = Scale::from_ratio(nanos, passed).zip(longest) else {
             *self = Self::start(sample);
             return (Change::Stepped, 0);
         };
-        let error = |ticks| scale.nanos_saturating(Ticks(ticks)).saturating_add(1);
+        let error = |ticks| longest.nanos_saturating(Ticks(ticks)).saturating_add(1);
         let oldest = Mark { error: error(first.error), ..first };
         let newest =
             Mark { ticks: sample.ticks, nanos: sample.nanos, error: error(sample.half_width.0) };
@@ -212,7 +219,8 @@ impl Timebase {
     }
 
     /// The line to follow `line`, published before its deadline: it begins where that one ends, or above, and aims
-    /// at the kernel's time at its own deadline. `None` if the clock ends before (in the year 2262).
+    /// at the kernel's time at its own deadline. `None` if the clock ends before (in the year 2262), or the rate is
+    /// next to unknown.
     #[must_use]
     pub fn line_after(&self, line: &Line, period_ns: u64) -> Option<Line> {
         let start = line.end_ticks();
@@ -222,7 +230,7 @@ impl Timebase {
 
     /// The first line after the kernel itself has answered: it is nowhere below the kernel, so that nobody who was
     /// given the kernel's time is given less; and not below `floor`, which others were given.
-    /// `now` is a tick after the sample: what a slew may have done since then is allowed for.
+    /// `now` is a tick after the sample: what a slew may have done since then is allowed for. `None` as above.
     #[must_use]
     pub fn line_anew(&self, floor: i64, now: Ticks, period_ns: u64) -> Option<Line> {
         let fast = self.scale.plus(self.rate_error());
@@ -274,6 +282,8 @@ impl Timebase {
             proven_ns: u32::try_from(proven).unwrap_or(u32::MAX),
             sampled: self.newest.ticks,
         };
+        // A rate that is known so badly that the line could rise by 4 s: reads would wrap.
+        line.slope.0.checked_mul(period.0)?;
         nanos.checked_add_unsigned(line.slope.nanos(period)).map(|_| line)
     }
 
@@ -366,5 +376,40 @@ impl Line {
         let age = ticks.since(self.sampled).unwrap_or_default();
         let slew = self.slope.scale().share_ppm(SLEW_PPM).nanos_saturating(age);
         u64::from(self.proven_ns).saturating_add(slew).saturating_add(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ticks: u64, nanos: i64, half_width: u64) -> Sample {
+        Sample { ticks: Ticks(ticks), nanos, half_width: Ticks(half_width) }
+    }
+
+    #[test]
+    fn a_first_rate_from_wide_brackets_is_as_far_off_as_they_allow() {
+        // A tick is a nanosecond; each bracket was read at the end that faces the other.
+        let mut timebase = Timebase::start(&sample(1_000, 1_400, 400));
+        assert_eq!(timebase.next(&sample(2_000, 1_600, 400), false), (Change::Kept, 0));
+        let fastest = timebase.scale.plus(timebase.scale_error);
+        assert!(fastest >= Scale::from_bits(1 << 64), "{timebase:?}");
+        assert!(timebase.newest.error >= 400 && timebase.oldest.error >= 400, "{timebase:?}");
+    }
+
+    #[test]
+    fn brackets_that_overlap_give_no_rate() {
+        let mut timebase = Timebase::start(&sample(1_000, 1_400, 500));
+        assert_eq!(timebase.next(&sample(2_000, 1_600, 500), false), (Change::Stepped, 0));
+        assert!(!timebase.has_rate());
+    }
+
+    #[test]
+    fn a_rate_that_is_next_to_unknown_gives_no_line() {
+        let mut timebase = Timebase::start(&sample(0, 0, 1));
+        timebase.next(&sample(1_000_000, 1_000_000, 1), false);
+        assert!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS).is_some());
+        timebase.scale_error = Scale::MAX;
+        assert_eq!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS), None);
     }
 }
