@@ -243,3 +243,6 @@ impl Lock {
 
 #[cfg(all(test, loom))]
 mod loom;
+
+#[cfg(all(test, not(any(loom, clockwise_halves)), target_has_atomic = "64"))]
+mod stress;

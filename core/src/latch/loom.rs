@@ -103,14 +103,15 @@ fn read_line(slot: &Slot) {
 
 #[test]
 fn the_time_is_never_of_two_lines() {
-    write_and_read(3, None, put_two, read_time);
+    write_and_read(2, None, put_two, read_time);
     write_and_read(2, None, put_one, |slot| read_twice(|| time_of(slot), number_of_time));
 }
 
 #[test]
 fn a_line_is_never_a_mixture_of_two() {
-    write_and_read(3, None, put_two, read_line);
-    write_and_read(2, None, put_one, |slot| read_twice(|| slot.line(), number_of));
+    write_and_read(1, None, put_two, read_line);
+    write_and_read(2, None, put_one, read_line);
+    write_and_read(1, None, put_one, |slot| read_twice(|| slot.line(), number_of));
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn while_a_next_line_is_put_the_current_one_is_always_found() {
 
 #[test]
 fn a_reader_that_is_overtaken_by_both_finds_a_whole_line_or_nothing() {
-    explore(2, None, || {
+    explore(1, None, || {
         let pair = Pair::new();
         let shared = Arc::clone(&pair);
         let reader = thread::spawn(move || {
