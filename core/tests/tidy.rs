@@ -52,11 +52,8 @@ fn is_of_word(letter: char) -> bool {
 fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
-    for folder in ["core", "clockwise", "cli"]
-        .map(|name| root.join(name))
-        .into_iter()
-        .filter(|at| at.exists())
-    {
+    let folders = ["core", "clockwise", "cli", "fuzz"].map(|name| root.join(name));
+    for folder in folders.into_iter().filter(|at| at.exists()) {
         collect(&folder, &mut files);
     }
     files.sort();
