@@ -21,8 +21,7 @@ use crate::units::Ticks;
 pub const PERIOD_NS: u64 = 4_000_000;
 /// The longest period, for kernels that are slow to read.
 pub const PERIOD_MAX_NS: u64 = 250_000_000;
-/// From the first sample to the second, and the shortest period. The third, which confirms the rate, comes after
-/// half of it.
+/// From the first sample to the second, and the shortest period.
 pub const START_NS: u64 = 1_000_000;
 /// The rate is taken over one to two of these.
 const WINDOW_NS: u64 = 4_000_000_000;
