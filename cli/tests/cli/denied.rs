@@ -106,7 +106,16 @@ fn static_tool() -> std::path::PathBuf {
     let platform = "x86_64-unknown-linux-gnu";
     let mut build = Command::new(env!("CARGO"));
     build
-        .args(["build", "--offline", "-p", "clockwise-cli", "--bin", "clockwise", "--target", platform])
+        .args([
+            "build",
+            "--offline",
+            "-p",
+            "clockwise-cli",
+            "--bin",
+            "clockwise",
+            "--target",
+            platform,
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env("RUSTFLAGS", "-C target-feature=+crt-static")

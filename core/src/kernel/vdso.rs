@@ -160,21 +160,27 @@ fn ask(function: Option<Gettime>, clock: ClockId) -> Result<Timespec, Errno> {
     Ok(unsafe { time.assume_init() })
 }
 
-/// The address of the vDSO from the auxiliary vector: asked of the kernel where it can be (Linux
-/// 6.4), else read from /proc.
+/// The address of the vDSO from the auxiliary vector: read from /proc, else asked of the kernel (Linux 6.4).
+///
+/// In this order: valgrind unmaps the vDSO and shows a vector without it in /proc, but lets the kernel tell its own.
 fn sysinfo_ehdr() -> Result<usize, NoVdso> {
     const PR_GET_AUXV: usize = 0x4155_5856;
     let Some(nr) = arch::NR else { return Err(NoVdso::NotThisProcessor) };
     let mut words = [0usize; 128];
-    let room = size_of_val(&words);
-    // SAFETY: writes at most `room` bytes.
-    let told =
-        unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, words.as_mut_ptr() as usize, room, 0, 0]) };
-    if told <= 0 {
-        let mut bytes = [0; 128 * size_of::<usize>()];
-        let read = read_file(c"/proc/self/auxv", &mut bytes).map_err(NoVdso::Unreadable)?;
-        for (word, bytes) in words.iter_mut().zip(read.chunks_exact(size_of::<usize>())) {
-            *word = usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    let mut bytes = [0; 128 * size_of::<usize>()];
+    match read_file(c"/proc/self/auxv", &mut bytes) {
+        Ok(read) => {
+            for (word, bytes) in words.iter_mut().zip(read.chunks_exact(size_of::<usize>())) {
+                *word = usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            }
+        }
+        Err(errno) => {
+            let (at, room) = (words.as_mut_ptr() as usize, size_of_val(&words));
+            // SAFETY: writes at most `room` bytes.
+            let told = unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, at, room, 0, 0]) };
+            if told <= 0 {
+                return Err(NoVdso::Unreadable(errno));
+            }
         }
     }
     find_ehdr(&words)
