@@ -134,10 +134,11 @@ impl Track {
         &self,
         source: &Source<impl Counter, impl Kernel>,
     ) -> Result<Answer, Errno> {
+        let mut given = None;
         for _ in 0..TRIES {
             let Some(bank) = self.bank() else { break };
             // Before the tick: a line that is published later ends in the future, and nobody has seen it yet.
-            let given = bank.given();
+            let given = *given.insert(bank.given());
             let ticks = source.counter.ticks();
             if let Some((line, is_next)) = bank.line_at(ticks) {
                 if is_next {
@@ -175,7 +176,7 @@ impl Track {
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
         let bank = self.bank().unwrap_or(&self.banks[1]);
-        let given = bank.given();
+        let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
         Ok(bank.kernel_said(nanos, given, bank.lock.is_early(), source.may_step))
     }
