@@ -7,8 +7,9 @@
 //!   there on; when anybody sees it changes nothing.
 //! * line to kernel: what the kernel says, but not less than the line's end.
 //! * kernel to line: the first line is nowhere below the kernel, nor below what is known to have been given out.
-//! * a writer that began while a line answered, and is stopped until that has ended: the kernel's answers are then
-//!   given less a margin (and not below what was given out), so that they lie below the line that is still to come.
+//! * a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
+//!   what was given out), so that they lie below the line that is still to come. It begins where the last one ended,
+//!   or was computed before the kernel went faster.
 //!
 //! Must never wait.
 
@@ -130,20 +131,20 @@ impl Bank {
     }
 
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved. `given` is what had been
-    /// given out, and `is_early` whether there was an early writer, before the read found no line.
+    /// given out, and `is_writing` whether somebody was writing, before the read found no line.
     pub(crate) fn kernel_said(
         &self,
         nanos: i64,
         given: i64,
-        is_early: bool,
+        is_writing: bool,
         may_step: bool,
     ) -> Answer {
         self.asked.store(nanos as u64, Relaxed);
         let answer = if may_step {
             self.given_near(nanos).unwrap_or(nanos)
         } else {
-            let early = if is_early { MARGIN_NS } else { 0 };
-            let answer = nanos.saturating_sub_unsigned(early);
+            let margin = if is_writing { MARGIN_NS } else { 0 };
+            let answer = nanos.saturating_sub_unsigned(margin);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);
             answer.max(given)

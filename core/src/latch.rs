@@ -230,9 +230,9 @@ impl Lock {
         let _ = self.word.compare_exchange(held.0, 0, Release, Relaxed);
     }
 
-    /// Whether somebody is writing who began while a line answered.
-    pub(crate) fn is_early(&self) -> bool {
-        self.word.load(Acquire) & PHASE == Phase::Early as u64
+    /// Whether somebody is writing.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.word.load(Acquire) & PHASE >= Phase::Early as u64
     }
 
     /// Says how many ticks a second has.

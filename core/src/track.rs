@@ -168,17 +168,17 @@ impl Track {
             // The kernel was read before this, and a line that is out by now may lie below what it said.
             let after = source.counter.ticks();
             // Before the line: a writer that is done by now has published what is looked for next.
-            let is_early = bank.lock.is_early();
+            let is_writing = bank.lock.is_writing();
             if bank.line_at(after).is_none() {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.kernel_said(nanos, given, is_early, source.may_step));
+                return Ok(bank.kernel_said(nanos, given, is_writing, source.may_step));
             }
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
         let bank = self.bank().unwrap_or(&self.banks[1]);
         let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
-        Ok(bank.kernel_said(nanos, given, bank.lock.is_early(), source.may_step))
+        Ok(bank.kernel_said(nanos, given, bank.lock.is_writing(), source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.
