@@ -212,8 +212,9 @@ impl Timebase {
         let passed = heard.ticks.since(last.ticks).unwrap_or_default();
         let nanos = u64::try_from(heard.nanos.saturating_sub(last.nanos)).unwrap_or(0);
         let Some(scale) = Scale::from_ratio(nanos, passed) else { return false };
-        (self.oldest, self.middle, self.newest, self.scale) = (last, last, *heard, scale);
-        self.scale_error = error_between(&last, heard);
+        // When in between it turned is not known, so this is an average of the old rate and the new one.
+        (self.oldest, self.middle, self.newest, self.scale) = (*heard, *heard, *heard, scale);
+        self.scale_error = scale.share_ppm(SLEW_PPM);
         true
     }
 
