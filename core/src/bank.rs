@@ -132,7 +132,7 @@ impl Bank {
 
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved. `given` is what had been
     /// given out, and `is_writing` whether somebody was writing, before the read found no line.
-    pub(crate) fn kernel_said(
+    pub(crate) fn as_kernel_says(
         &self,
         nanos: i64,
         given: i64,

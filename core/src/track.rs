@@ -171,14 +171,14 @@ impl Track {
             let is_writing = bank.lock.is_writing();
             if bank.line_at(after).is_none() {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.kernel_said(nanos, given, is_writing, source.may_step));
+                return Ok(bank.as_kernel_says(nanos, given, is_writing, source.may_step));
             }
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
         let bank = self.bank().unwrap_or(&self.banks[1]);
         let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
-        Ok(bank.kernel_said(nanos, given, bank.lock.is_writing(), source.may_step))
+        Ok(bank.as_kernel_says(nanos, given, bank.lock.is_writing(), source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.
