@@ -227,6 +227,11 @@ impl Track {
                 return Ok((Outcome::Busy, None));
             }
         };
+        // Whoever came too late for this bank must not publish in it what the other one does not know of.
+        if !self.bank().is_some_and(|current| core::ptr::eq(current, bank)) {
+            bank.lock.release(held);
+            return Ok((Outcome::Busy, None));
+        }
         // Whoever held it before has perhaps done the work: a line that others may use by now must stay.
         if bank.is_ahead(ticks) {
             bank.lock.release(held);
