@@ -130,6 +130,7 @@ impl Timebase {
         let explained = predicted_error.saturating_add(error);
         let slewed = explained.saturating_add(share_ppm(passed_ns, SLEW_PPM));
         let heard = Mark { ticks: sample.ticks, nanos: sample.nanos, error };
+        let mut is_sure = true;
         let change = if distance <= explained {
             self.keep(&heard, predicted, predicted_error, passed_ns);
             Change::Kept
@@ -138,6 +139,9 @@ impl Timebase {
             *self = Self::start(sample);
             return (Change::Slewed, residual);
         } else if distance <= slewed && self.turn(&heard) {
+            // A first rate is not confirmed by another one; and over a long pause a thousandth explains seconds, also
+            // those of a sleep or a migration. The next sample decides.
+            is_sure = self.is_sure && passed_ns < WINDOW_NS;
             Change::Slewed
         } else if !self.is_sure {
             *self = Self::start(sample);
@@ -150,7 +154,7 @@ impl Timebase {
             *self = Self::start(sample);
             return (Change::Stepped, residual);
         };
-        (self.said, self.is_sure) = (heard, true);
+        (self.said, self.is_sure) = (heard, is_sure);
         (change, residual)
     }
 
