@@ -371,7 +371,10 @@ fn begin(
         return;
     };
     keeper.went_back = false;
-    let Some(line) = keeper.timebase.line_anew(floor, now, keeper.period_ns()) else {
+    // One that is over by now (this thread was stopped, or the counter leapt within the sample) is of use to nobody, and
+    // its end, allowing for a slew since then, would be held against the kernel.
+    let line = keeper.timebase.line_anew(floor, now, keeper.period_ns());
+    let Some(line) = line.filter(|line| line.covers(now)) else {
         bank.wait(heard, START_NS);
         return;
     };
