@@ -57,6 +57,28 @@ pub(crate) struct Bank {
 pub(crate) const NEVER: u64 = 0;
 pub(crate) const LAPSED: u64 = u64::MAX;
 
+/// The floor and the lines of a bank at one moment.
+pub(crate) struct Out {
+    floor: i64,
+    lines: [Option<Line>; 2],
+}
+
+impl Out {
+    /// The most that was given out by the tick `ticks`, which was read after the moment: of a line that has not ended
+    /// or begun, no more than that.
+    pub(crate) fn given_by(&self, ticks: Ticks) -> i64 {
+        let given = |line: &Option<Line>| match line {
+            Some(line) => match line.anchor.since(ticks) {
+                // The next line. Longer before: the counter began anew, and the line may have been used to its end.
+                Some(before) if before.0 > 0 && before.0 <= 2 * line.hard.0 => 0,
+                _ => line.at(ticks).unwrap_or_else(|| line.end()),
+            },
+            None => 0,
+        };
+        self.lines.iter().map(given).fold(self.floor, i64::max)
+    }
+}
+
 impl Bank {
     pub(crate) const fn new() -> Self {
         Self {
@@ -108,6 +130,14 @@ impl Bank {
         };
         let lines = [&self.front, &self.next].into_iter().filter_map(Slot::line);
         lines.filter(near).map(|line| line.end()).max()
+    }
+
+    /// What may have been given out.
+    pub(crate) fn out(&self) -> Out {
+        Out {
+            floor: self.floor.load(Relaxed) as i64,
+            lines: [&self.front, &self.next].map(Slot::line),
+        }
     }
 
     /// Whether the kernel's answer `nanos` says that it is time for a sample.

@@ -137,9 +137,10 @@ impl Track {
         let mut given = None;
         for _ in 0..TRIES {
             let Some(bank) = self.bank() else { break };
-            // Before the tick: a line that is published later ends in the future, and nobody has seen it yet.
-            let given = *given.insert(bank.given());
+            // Before the tick: what is published after it has not been seen by whoever this reading must not precede.
+            let out = bank.out();
             let ticks = source.counter.ticks();
+            let given = *given.insert(out.given_by(ticks));
             if let Some((line, is_next)) = bank.line_at(ticks) {
                 if is_next {
                     bank.promote(ticks, source.counter.form());
