@@ -66,6 +66,23 @@ scenarios! {
     everything_at_once: EVERYTHING;
 }
 
+/// Seeds beyond the first thousand that have found a fault.
+#[test]
+fn what_was_once_found_stays_mended() {
+    let found = [
+        (&scenarios::ASLEEP, 1817, "a rate was taken over a pause, and confirmed by another"),
+        (&scenarios::KILLED, 1779, "a bank that was given up was published in"),
+        (&scenarios::EVERYTHING, 2468, "the counter leapt within a sample"),
+        (&scenarios::NESTED, 4502, "a line was counted as given out to its end"),
+        (&scenarios::REFUSED, 3629, "an average of two rates was claimed to be steady"),
+    ];
+    for (scenario, seed, what) in found {
+        if let Some(failure) = sim::run(scenario, seed).failure {
+            panic!("{what}: {failure}");
+        }
+    }
+}
+
 #[test]
 fn a_kernel_that_becomes_slow_is_found_out() {
     let found = |checks: &Checks| checks.distrusts > 0;
