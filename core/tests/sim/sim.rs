@@ -382,9 +382,12 @@ pub fn run(scenario: &'static Scenario, seed: u64) -> Checks {
     let clock = sim.new_clock();
     sim.with(|state| state.clock = Some(clock));
     sim.run();
+    // Outside of `with`: the status reads the counter.
+    let status =
+        sim.with(|state| state.clock.take()).map(|clock| CLOCKS.map(|id| clock.status(id)));
     sim.with(|state| {
-        if let Some(clock) = state.clock.take() {
-            state.checks.end(CLOCKS.map(|id| clock.status(id)));
+        if let Some(status) = status {
+            state.checks.end(status);
         }
         state.checks.clone()
     })
