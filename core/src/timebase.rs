@@ -353,6 +353,12 @@ impl Line {
         ticks.since(self.anchor).is_some_and(|passed| passed <= self.hard)
     }
 
+    /// Whether half of it is over at `ticks`: no next line is made before.
+    #[must_use]
+    pub fn is_half_over(&self, ticks: Ticks) -> bool {
+        ticks.since(self.anchor).is_some_and(|passed| passed.0 >= self.hard.0 / 2)
+    }
+
     /// The time at `ticks`, if the line answers for it.
     #[must_use]
     pub fn at(&self, ticks: Ticks) -> Option<i64> {

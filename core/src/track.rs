@@ -194,8 +194,7 @@ impl Track {
                 if is_next {
                     bank.promote(ticks, source.counter.form());
                 }
-                let passed = ticks.since(line.anchor).unwrap_or_default();
-                if passed.0 < line.hard.0 / 2 || line.soft == line.hard {
+                if !line.is_half_over(ticks) || line.soft == line.hard {
                     return Ok(Outcome::NotDue);
                 }
             }
@@ -306,6 +305,9 @@ impl Track {
         }
         if keeper.timebase.is_sure {
             match current {
+                // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is
+                // two periods old at its end.
+                Some(current) if !current.is_half_over(now) => {}
                 Some(current) => bank.follow(&keeper, current, source.counter.form()),
                 None => begin(bank, source, &mut keeper, heard, now),
             }
