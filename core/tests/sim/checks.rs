@@ -18,9 +18,6 @@ const WINDOW: usize = 30;
 const RATE_WINDOW_PS: u64 = 13_000_000_000 * PS;
 /// No line that was made before it is used for so long after a change.
 const LINE_PS: u64 = 10_000_000 * PS;
-/// Stragglers: a reading that began so long after the first one that followed a kernel's step back may still be
-/// from before it.
-const STRAGGLERS_PS: u64 = 5_000_000 * PS;
 /// The start: two samples a millisecond apart, and what may come between.
 const START_PS: u64 = 20_000_000 * PS;
 
@@ -225,13 +222,14 @@ impl Checks {
         world: &World,
         after: &mut Aftermath,
     ) -> Result<(), Violation> {
+        let allowance_ps = after.allowance_ns * PS;
         let back = &mut after.back[read.index];
         let mut follows = |seen: Seen, verdict: Result<(), Violation>| {
             let Err(violation) = verdict else { return Ok(false) };
-            // Followed by the first that falls; then there are stragglers for one period.
+            // Followed by the first that falls; for one period then, others may still begin on a line from before.
             let step = back
                 .iter_mut()
-                .find(|fell| fell.is_none_or(|fell| seen.begin_ps <= fell + STRAGGLERS_PS));
+                .find(|fell| fell.is_none_or(|fell| seen.begin_ps <= fell + allowance_ps));
             step.ok_or(violation)?.get_or_insert(world.now_ps);
             Ok(true)
         };

@@ -59,14 +59,16 @@ pub struct Aftermath {
     /// Per clock: each time that the kernel's own went back, and since when ours has followed.
     pub back: [Vec<Option<u64>>; 5],
     pub refused_until_ps: u64,
+    /// How long ours may take to notice an event: a period, and what a sample takes.
+    pub allowance_ns: u64,
     pub forks: bool,
 }
 
 impl Aftermath {
-    fn breaks(&mut self, world: &World, clocks: &[ClockId], allowance_ns: u64) {
+    fn breaks(&mut self, world: &World, clocks: &[ClockId]) {
         for (at, clock) in CLOCKS.iter().enumerate() {
             if clocks.contains(clock) {
-                self.excused_ps[at] = world.now_ps + allowance_ns * PS;
+                self.excused_ps[at] = world.now_ps + self.allowance_ns * PS;
             }
         }
     }
@@ -121,14 +123,8 @@ impl Fault {
         }
     }
 
-    /// It happens now. Returns what to say about it. `allowance_ns`: how long ours may take to notice.
-    pub fn happen(
-        self,
-        world: &mut World,
-        after: &mut Aftermath,
-        random: &mut Random,
-        allowance_ns: u64,
-    ) -> String {
+    /// It happens now. Returns what to say about it.
+    pub fn happen(self, world: &mut World, after: &mut Aftermath, random: &mut Random) -> String {
         let mut told = 0;
         match self {
             Self::Slew => {
@@ -144,19 +140,19 @@ impl Fault {
             Self::SetTime => {
                 told = random.magnitude(1_000, 300_000_000_000_000_000) as i64;
                 told = if random.percent(50) { told } else { -told };
-                set(world, after, told, &WALL, allowance_ns);
+                set(world, after, told, &WALL);
             }
             Self::LeapSecond => {
                 told = random.pick(&[-SECOND, SECOND]);
                 // TAI does not see it.
                 world.tai_ns -= told;
-                set(world, after, told, &[ClockId::REALTIME], allowance_ns);
+                set(world, after, told, &[ClockId::REALTIME]);
             }
             Self::TaiOffset => {
                 let new = random.pick(&[0, 36 * SECOND, 37 * SECOND, 38 * SECOND]);
                 told = new - world.tai_ns;
                 world.tai_ns = new;
-                after.breaks(world, &[ClockId::TAI], allowance_ns);
+                after.breaks(world, &[ClockId::TAI]);
                 if told < 0 {
                     after.goes_back(&[ClockId::TAI]);
                 } else {
@@ -199,7 +195,7 @@ impl Fault {
                 world.namespace_ns = if random.percent(40) { 0 } else { random.signed(most) };
                 told = world.namespace_ns - old;
                 let clocks = [ClockId::MONOTONIC, ClockId::BOOTTIME];
-                after.breaks(world, &clocks, allowance_ns);
+                after.breaks(world, &clocks);
                 if told < 0 {
                     after.goes_back(&clocks);
                 }
@@ -217,7 +213,7 @@ impl Fault {
             _ => {}
         }
         if matches!(self, Self::Suspend | Self::Migration | Self::Pause) {
-            after.breaks(world, &CLOCKS, allowance_ns);
+            after.breaks(world, &CLOCKS);
             // Ours may have run ahead, and a clock that can be set is set right at once.
             after.goes_back(&WALL);
         }
@@ -225,7 +221,7 @@ impl Fault {
     }
 }
 
-fn set(world: &mut World, after: &mut Aftermath, by: i64, clocks: &[ClockId], allowance_ns: u64) {
+fn set(world: &mut World, after: &mut Aftermath, by: i64, clocks: &[ClockId]) {
     world.wall_ns = world.wall_ns.saturating_add(by);
     // The kernel refuses years before 1970, and those that 64 bits of nanoseconds do not hold.
     let now = world.kernel(ClockId::MONOTONIC) + world.tai_ns.abs();
@@ -233,7 +229,7 @@ fn set(world: &mut World, after: &mut Aftermath, by: i64, clocks: &[ClockId], al
         world.wall_ns = SECOND;
         after.goes_back(clocks);
     }
-    after.breaks(world, clocks, allowance_ns);
+    after.breaks(world, clocks);
     if by < 0 {
         after.goes_back(clocks);
     } else {

@@ -44,8 +44,6 @@ pub struct State {
     /// The threads in the midst of a reading, the innermost last, and the doors that each has passed.
     stack: Vec<(usize, u32)>,
     reads: u32,
-    /// Cost of the kernel at the start.
-    allowance_ns: u64,
     events: u32,
     deaths: u32,
 }
@@ -130,8 +128,7 @@ impl State {
         }
         self.events -= 1;
         let kind = self.random.pick(&kinds);
-        let allowance = self.allowance_ns;
-        let told = kind.happen(&mut self.world, &mut self.after, &mut self.random, allowance);
+        let told = kind.happen(&mut self.world, &mut self.after, &mut self.random);
         self.checks.note(self.world.now_ps, told);
     }
 }
@@ -368,13 +365,12 @@ pub fn run(scenario: &'static Scenario, seed: u64) -> Checks {
             kinds,
             random,
             world,
-            after: Aftermath::default(),
+            after: Aftermath { allowance_ns, ..Aftermath::default() },
             checks,
             threads: [Thread::default(); THREADS],
             clock: None,
             stack: Vec::new(),
             reads: READS,
-            allowance_ns,
             events,
             deaths: 0,
         }),
