@@ -103,9 +103,10 @@ impl Fault {
         )
     }
 
-    /// Whether it can happen while a thread is stopped at a door.
+    /// Whether it can happen while a thread is stopped at a door. Only a process of one thread may move into a time
+    /// namespace.
     pub fn can_interrupt(self) -> bool {
-        self.is_event() && self != Self::Fork
+        self.is_event() && !matches!(self, Self::Fork | Self::Namespace)
     }
 
     /// Before the first reading.
