@@ -205,8 +205,9 @@ impl Bank {
     /// Publishes the line that takes over where `current` ends. The caller holds the lock.
     pub(crate) fn follow(&self, keeper: &Keeper, current: &Line, form: u64) {
         let line = keeper.timebase.line_after(current, keeper.period_ns());
-        // One that is further off than the margin must not be published early; see the module.
-        if let Some(line) = line.filter(|line| u64::from(line.steady_ns) < MARGIN_NS) {
+        // One that may be further below the kernel than the margin must not be published early; see the module.
+        let is_near = |line: &Line| keeper.timebase.error_at(line.end_ticks()) < MARGIN_NS;
+        if let Some(line) = line.filter(is_near) {
             self.next.put(&line, form);
         }
         self.front.extend();

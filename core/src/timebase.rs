@@ -32,6 +32,8 @@ const WANDER_PPM: u64 = 1;
 pub const SLEW_PPM: u64 = 1_000;
 /// Up to this much ahead of a kernel clock that must not go back, the line goes slower until both meet.
 pub const AHEAD_MAX_NS: u64 = 1_000_000;
+/// The kernel is not known better than that from a sample that was disturbed as a whole: such a one tells nothing.
+pub const ERROR_MAX_NS: u64 = 100_000;
 /// By how much slower, at most: then an early hand-over costs less than the gap between two reads.
 const SLOWER_PPM: u64 = 10_000;
 
@@ -57,6 +59,8 @@ pub enum Change {
     Ahead,
     /// Off by more: begin anew, with this sample as the first.
     Stepped,
+    /// Nothing: the sample (or the one before it, with which it would give the first rate) is too far off itself.
+    Unusable,
 }
 
 /// Samples condensed: where the kernel's clock is, how fast it goes, how sure that is.
@@ -125,6 +129,9 @@ impl Timebase {
             .saturating_add(wander_ns + 2);
         let longest = self.scale.plus(self.rate_error());
         let error = longest.nanos_saturating(sample.half_width).saturating_add(1);
+        if error > ERROR_MAX_NS {
+            return (Change::Unusable, 0);
+        }
         let residual = sample.nanos.saturating_sub(predicted);
         let distance = residual.unsigned_abs();
         let explained = predicted_error.saturating_add(error);
@@ -175,6 +182,10 @@ impl Timebase {
         let oldest = Mark { error: error(first.error), ..first };
         let newest =
             Mark { ticks: sample.ticks, nanos: sample.nanos, error: error(sample.half_width.0) };
+        if oldest.error.max(newest.error) > ERROR_MAX_NS {
+            *self = Self::start(sample);
+            return (Change::Unusable, 0);
+        }
         *self = Self { newest, middle: oldest, oldest, scale, said: newest, ..*self };
         self.scale_error = error_between(&oldest, &newest);
         (Change::Kept, 0)
@@ -272,7 +283,8 @@ impl Timebase {
         let horizon = Ticks((start.since(self.newest.ticks)?.0).saturating_add(period.0));
         let drift = self.rate_error().nanos_saturating(horizon);
         let off = ahead_ns.saturating_add(margin_ns).saturating_add(3);
-        let steady = off.saturating_add(self.newest.error).saturating_add(drift.saturating_mul(2));
+        let off = off.saturating_add(drift.saturating_mul(2));
+        let steady = off.saturating_add(self.newest.error);
         // Against what the kernel was heard to say; what it has done since grows with the time since then.
         let estimate_off = self.said.nanos.abs_diff(self.newest.nanos);
         let proven = steady.max(off.saturating_add(estimate_off).saturating_add(self.said.error));
@@ -295,6 +307,13 @@ impl Timebase {
     fn at(&self, ticks: Ticks) -> Option<i64> {
         let passed = ticks.since(self.newest.ticks)?;
         self.newest.nanos.checked_add_unsigned(self.scale.nanos_saturating(passed))
+    }
+
+    /// How far off the estimate may be at a later tick.
+    #[must_use]
+    pub fn error_at(&self, ticks: Ticks) -> u64 {
+        let passed = ticks.since(self.newest.ticks).unwrap_or_default();
+        self.newest.error.saturating_add(self.rate_error().nanos_saturating(passed))
     }
 
     /// How far off the rate may be soon.

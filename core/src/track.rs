@@ -47,6 +47,8 @@ pub enum Outcome {
     Started,
     /// As predicted; the next line is ready.
     Kept,
+    /// All readings of the sample were disturbed: the next reader tries again.
+    Disturbed,
     /// The kernel has changed its rate, and the next line follows it.
     Slewed,
     /// Ours was ahead, and goes slower until both meet.
@@ -303,7 +305,9 @@ impl Track {
             bank.keep(&keeper);
             return Outcome::Distrusted(reason);
         }
-        if keeper.timebase.is_sure {
+        if outcome == Outcome::Disturbed && keeper.timebase.has_rate() {
+            // Nothing was learnt. Whoever reads next tries again.
+        } else if keeper.timebase.is_sure {
             match current {
                 // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is
                 // two periods old at its end.
@@ -325,7 +329,7 @@ impl Track {
         let was_sure = keeper.timebase.is_sure;
         let last_heard = keeper.timebase.said.nanos;
         let (change, residual_ns) = keeper.timebase.next(&taken.sample, may_step);
-        if was_sure && change != Change::Stepped {
+        if was_sure && !matches!(change, Change::Stepped | Change::Unusable) {
             let distance = residual_ns.unsigned_abs();
             self.counts.residual_ns.store(residual_ns as u64, Relaxed);
             self.counts.residual_max_ns.fetch_max(distance, Relaxed);
@@ -335,6 +339,7 @@ impl Track {
                 keeper.strikes = keeper.strikes.saturating_sub(1);
                 return Outcome::Kept;
             }
+            Change::Unusable => return Outcome::Disturbed,
             Change::Slewed => (Outcome::Slewed, &self.counts.slews, STRIKES_SLEW),
             Change::Ahead => (Outcome::Ahead, &self.counts.aheads, STRIKES_STEP),
             Change::Stepped => (Outcome::Stepped, &self.counts.steps, STRIKES_STEP),
@@ -377,7 +382,10 @@ fn begin(
     // One that is over by now (this thread was stopped, or the counter leapt within the sample) is of use to nobody, and
     // its end, allowing for a slew since then, would be held against the kernel.
     let line = keeper.timebase.line_anew(floor, now, keeper.period_ns());
-    let Some(line) = line.filter(|line| line.covers(now)) else {
+    let form = source.counter.form();
+    // Nor one that lies below what others were given meanwhile (the machine slept while this thread was stopped).
+    let floor_now = if source.may_step || floor == 0 { i64::MIN } else { bank.given() };
+    let Some(line) = line.filter(|line| line.covers(now) && line.nanos >= floor_now) else {
         bank.wait(heard, START_NS);
         return;
     };
@@ -386,6 +394,6 @@ fn begin(
         bank.floor.store(0, Relaxed);
     }
     bank.lock.set_lease(keeper.timebase.scale.ticks(u64::from(NANOS_PER_SEC)));
-    bank.front.put(&line, source.counter.form());
+    bank.front.put(&line, form);
     bank.wait.store(LAPSED, Relaxed);
 }
