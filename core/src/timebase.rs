@@ -23,6 +23,8 @@ pub const PERIOD_NS: u64 = 4_000_000;
 pub const PERIOD_MAX_NS: u64 = 250_000_000;
 /// From the first sample to the second, and the shortest period.
 pub const START_NS: u64 = 1_000_000;
+/// From the second sample to the third, which confirms the rate: a rate that is off by more than a slew shows.
+const CONFIRM_NS: u64 = 200_000;
 /// The rate is taken over one to two of these.
 const WINDOW_NS: u64 = 4_000_000_000;
 /// By how much the kernel's rate may change from one sample to the next without being a slew: time daemons
@@ -140,6 +142,8 @@ impl Timebase {
         let mut is_sure = true;
         let change = if distance <= explained {
             self.keep(&heard, predicted, predicted_error, passed_ns);
+            // A rate is confirmed by what it could have failed: where the errors leave a thousandth open, a step passes.
+            is_sure = self.is_sure || explained <= share_ppm(passed_ns, SLEW_PPM);
             Change::Kept
         } else if distance <= slewed && passed_ns >= WINDOW_NS {
             // Over a long pause that may as well have been a step: the rate is not known any more.
@@ -319,6 +323,12 @@ impl Timebase {
     /// How far off the rate may be soon.
     fn rate_error(&self) -> Scale {
         self.scale_error.plus(self.scale.share_ppm(WANDER_PPM))
+    }
+
+    /// After how long another sample can confirm the rate.
+    #[must_use]
+    pub fn confirm_ns(&self) -> u64 {
+        CONFIRM_NS.max(self.newest.error.saturating_mul(3 * 1_000_000 / SLEW_PPM))
     }
 
     /// For how long a line may hold: its own baseline at the start, then `wanted_ns`.

@@ -21,8 +21,6 @@ const STRIKES_STEP: u64 = 16;
 /// The first time of distrust; each next one is twice as long, up to the last.
 const DISTRUST_NS: u64 = 10_000_000_000;
 const DISTRUST_MAX_NS: u64 = 3_600_000_000_000;
-/// From the second sample to the third, which confirms the rate: a rate that is off by more than a slew shows.
-const CONFIRM_NS: u64 = 200_000;
 /// How often a read that finds neither a line nor peace tries again.
 const TRIES: u32 = 3;
 
@@ -318,7 +316,9 @@ impl Track {
         } else {
             bank.take_out(may_step);
             // The third sample only confirms what the first two gave.
-            bank.wait(heard, if keeper.timebase.has_rate() { CONFIRM_NS } else { START_NS });
+            let rate = keeper.timebase.has_rate();
+            let wait_ns = if rate { keeper.timebase.confirm_ns() } else { START_NS };
+            bank.wait(heard, wait_ns);
         }
         bank.keep(&keeper);
         outcome
