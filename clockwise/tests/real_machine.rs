@@ -10,7 +10,7 @@ use clockwise::{
     TickerError, Timespec, coarse,
 };
 use clockwise_core::counter::SharedHardware;
-use clockwise_core::kernel::{Linux, System};
+use clockwise_core::kernel::{Linux, SharedLinux, System};
 use clockwise_core::laws::Monotonic;
 use common::process::{allowed_cpus, pin, thread_id};
 use common::{ByCall, CLOCKS, bracket, judge, not_tried, say, steps, stretch, unfit};
@@ -261,7 +261,7 @@ impl Kernel for &Counted {
         let is_here = i64::from(thread_id()) == self.thread.load(Ordering::Relaxed);
         let count = if is_here { &self.here } else { &self.elsewhere };
         count.fetch_add(1, Ordering::Relaxed);
-        Linux::find().now(clock)
+        SharedLinux.now(clock)
     }
 }
 
