@@ -290,16 +290,20 @@ fn the_first_read_asks_the_kernel_thrice_at_most_and_soon_after_two_milliseconds
         assert_eq!(kernel.here(), 0, "nothing is asked before it is read");
         let first = clock.now().unwrap();
         assert!((1..=3).contains(&kernel.here()), "{}", kernel.here());
+        most = most.max(kernel.here());
+        // Without the count, which makes the kernel ten times slower to read.
+        let engine = Engine::new(SharedHardware, SharedLinux);
+        let clock = Clock::of(&engine, ClockId::MONOTONIC);
+        let first = clock.now().unwrap().max(first);
         thread::sleep(Duration::from_millis(2));
         // The second sample; the third confirms it, 0.2 ms later.
         let second = clock.now().unwrap();
         assert!(second >= first);
         while clock.now().unwrap() < second + 300_000 {}
-        most = most.max(kernel.here());
         fast += u32::from(clock.is_fast());
     }
     say(&format!(
-        "fast at 2.3 ms, read first and after 2 ms: {fast} of {TRIES}; {most} reads of the kernel at most"
+        "fast at 2.3 ms, read first and after 2 ms: {fast} of {TRIES}; {most} reads of the kernel for the first at most"
     ));
     assert!(fast > TRIES / 2, "{fast} of {TRIES}");
 }
