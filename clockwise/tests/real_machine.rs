@@ -65,9 +65,9 @@ fn every_reading_is_within_its_bound_of_the_kernel_pinned_and_migrating() {
         let sum = |part: fn(&(u64, u64, Vec<String>)) -> u64| seen.iter().map(part).sum::<u64>();
         (sum(|seen| seen.0), sum(|seen| seen.1))
     };
-    // Each processor in turn, a second in all; a machine with a thousand of them is sampled.
+    // Each processor in turn, five seconds in all, and then migrating for as long; a machine with a thousand of them is sampled.
     let turns = cpus.iter().step_by(cpus.len().div_ceil(32));
-    let share = (1_500 / turns.len() as i64).max(30);
+    let share = (5_000 / turns.len() as i64).max(30);
     let (mut brackets, mut from_counter) = (0, 0);
     for &cpu in turns {
         let place = move |_, round: u64| {
@@ -83,7 +83,7 @@ fn every_reading_is_within_its_bound_of_the_kernel_pinned_and_migrating() {
             pin(cpus[(round as usize / 100 + index) % cpus.len()]);
         }
     };
-    let (more, counter) = look_in_threads(1_500, &migrating);
+    let (more, counter) = look_in_threads(5_000, &migrating);
     (brackets, from_counter) = (brackets + more, from_counter + counter);
     say(&format!(
         "{brackets} brackets of the kernel on {} processors, {from_counter} answered from the counter",
