@@ -6,8 +6,9 @@
 //! * line to line: the next line is published before the current one ends, begins where that ends, and is used from
 //!   there on; when anybody sees it changes nothing.
 //! * line to kernel: what the kernel says, but not less than the line's end.
-//! * kernel to line: the first line is nowhere below the kernel, nor below what is known to have been given out.
-//! * a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
+//! * kernel to line: the first line begins a moment after it is out, as long as it may be late: so it is not below what
+//!   the kernel had said by then, nor below what is known to have been given out.
+//! * a line that has not begun, and a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
 //!   what was given out), so that they lie below the line that is still to come. It begins where the last one ended,
 //!   or was computed before the kernel went faster.
 //!
@@ -150,9 +151,25 @@ impl Bank {
         }
     }
 
-    /// Whether the current line begins after `ticks`: the counter began anew, and must not come upon that line again.
+    /// By how much the current line begins after `ticks`.
+    fn begins_in(&self, ticks: Ticks) -> Option<(Ticks, Line)> {
+        let line = self.front.line()?;
+        ticks
+            .since(line.anchor)
+            .is_none()
+            .then(|| (Ticks(line.anchor.0.wrapping_sub(ticks.0)), line))
+    }
+
+    /// The current line if it begins soon: it is out, and the kernel's answers must not exceed its first time.
+    pub(crate) fn begins_soon(&self, ticks: Ticks) -> Option<Line> {
+        self.begins_in(ticks)
+            .filter(|(wait, line)| wait.0 <= line.hard.0 / 32)
+            .map(|(_, line)| line)
+    }
+
+    /// Whether it begins long after: the counter began anew, and must not come upon that line again.
     pub(crate) fn is_before(&self, ticks: Ticks) -> bool {
-        self.front.line().is_some_and(|line| ticks.since(line.anchor).is_none())
+        self.begins_in(ticks).is_some_and(|(wait, line)| wait.0 > line.hard.0 / 32)
     }
 
     pub(crate) fn wait(&self, from: i64, wait_ns: u64) {
@@ -161,20 +178,25 @@ impl Bank {
     }
 
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved. `given` is what had been
-    /// given out, and `is_writing` whether somebody was writing, before the read found no line.
+    /// given out, and `is_writing` whether somebody was writing, before the read found no line; `soon` the line that
+    /// was about to begin then.
     pub(crate) fn as_kernel_says(
         &self,
         nanos: i64,
         given: i64,
         is_writing: bool,
+        soon: Option<Line>,
         may_step: bool,
     ) -> Answer {
         self.asked.store(nanos as u64, Relaxed);
+        let first = soon.map_or(nanos, |line| nanos.min(line.nanos));
         let answer = if may_step {
-            self.given_near(nanos).unwrap_or(nanos)
+            // Near it, or else it was set since.
+            let first = if nanos.abs_diff(first) <= MARGIN_NS { first } else { nanos };
+            self.given_near(first).unwrap_or(first)
         } else {
             let margin = if is_writing { MARGIN_NS } else { 0 };
-            let answer = nanos.saturating_sub_unsigned(margin);
+            let answer = first.saturating_sub_unsigned(margin);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);
             answer.max(given)
@@ -182,10 +204,15 @@ impl Bank {
         Answer::Kernel(answer, answer.abs_diff(nanos))
     }
 
-    /// Whether the line that follows the current one is out, and not over at `ticks`.
-    pub(crate) fn is_ahead(&self, ticks: Ticks) -> bool {
-        let (Some(front), Some(next)) = (self.front.line(), self.next.line()) else { return false };
-        next.anchor == front.end_ticks() && next.end_ticks().since(ticks).is_some()
+    /// Whether there is nothing to do at `now`: the current line is young, or about to begin, or the one that follows it
+    /// is out and not over.
+    pub(crate) fn is_ahead(&self, now: Ticks) -> bool {
+        let Some(front) = self.front.line() else { return false };
+        if self.begins_soon(now).is_some() || front.covers(now) && !front.is_half_over(now) {
+            return true;
+        }
+        let follows = |next: Line| next.anchor == front.end_ticks();
+        self.next.line().is_some_and(|next| follows(next) && next.end_ticks().since(now).is_some())
     }
 
     /// Makes the next line the current one. Best effort: while nobody does, it answers from where it is.

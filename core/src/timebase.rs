@@ -244,34 +244,33 @@ impl Timebase {
     pub fn line_after(&self, line: &Line, period_ns: u64) -> Option<Line> {
         let start = line.end_ticks();
         let middle = self.at(start)?;
-        self.line(start, middle, line.end(), self.scale, 0, period_ns)
+        self.line(start, middle, line.end(), period_ns)
     }
 
-    /// The first line after the kernel itself has answered: it is nowhere below the kernel, so that nobody who was
-    /// given the kernel's time is given less; and not below `floor`, which others were given.
-    /// `now` is a tick after the sample: what a slew may have done since then is allowed for. `None` as above.
+    /// The first line after the kernel itself has answered. It begins as long after `now`, a tick after the sample, as
+    /// the estimate may be late: so nobody who was given the kernel's time by `now` is given less. Not below `floor`,
+    /// which others were given. `None` as above, and if the estimate is too far off or the sample over a millisecond old.
     #[must_use]
     pub fn line_anew(&self, floor: i64, now: Ticks, period_ns: u64) -> Option<Line> {
-        let fast = self.scale.plus(self.rate_error());
-        let age = now.since(self.newest.ticks).unwrap_or_default();
-        let upper = (self.newest.nanos.checked_add_unsigned(self.newest.error)?)
-            .max(self.said.nanos.checked_add_unsigned(self.said.error)?)
-            .checked_add_unsigned(self.scale.share_ppm(SLEW_PPM).nanos_saturating(age))?;
-        let margin_ns = upper.abs_diff(self.newest.nanos);
-        self.line(self.newest.ticks, upper, floor, fast, margin_ns, period_ns)
+        let age = now.since(self.newest.ticks)?;
+        // As far as the sample proves, and what a slew may have done since.
+        let proven = self.newest.nanos.abs_diff(self.said.nanos).saturating_add(self.said.error);
+        let slew = self.scale.share_ppm(SLEW_PPM).nanos_saturating(age);
+        let late_ns = self.error_at(now).max(proven).saturating_add(slew).saturating_add(2);
+        // An old sample does not know what has happened since.
+        if late_ns > ERROR_MAX_NS || self.scale.nanos_saturating(age) > START_NS {
+            return None;
+        }
+        // A hundredth more, for the rate, and for the slew during the delay.
+        let delay = self.scale.ticks(late_ns + late_ns / 100 + 1);
+        let start = Ticks(now.0.wrapping_add(delay.0 + 1));
+        let line = self.line(start, self.at(start)?, floor, period_ns);
+        line.filter(|line| self.error_at(line.end_ticks()) <= ERROR_MAX_NS)
     }
 
     /// A line from `start` on: at `aim` there, or above it at `least`, and then slower until it meets what had
-    /// begun at `aim`. `margin_ns`: how far above the estimate the aim is.
-    fn line(
-        &self,
-        start: Ticks,
-        aim: i64,
-        least: i64,
-        scale: Scale,
-        margin_ns: u64,
-        period_ns: u64,
-    ) -> Option<Line> {
+    /// begun at `aim`.
+    fn line(&self, start: Ticks, aim: i64, least: i64, period_ns: u64) -> Option<Line> {
         // What reads multiply is half a word.
         let period = Ticks(self.scale.ticks(period_ns).0.min(1 << 31));
         let nanos = aim.max(least);
@@ -282,11 +281,11 @@ impl Timebase {
             // Limited before it is divided: 2^64 times a distance of years is no 128-bit number.
             let slower = u128::from(ahead_ns.min(PERIOD_MAX_NS)) << 64;
             let slower = Scale::from_bits(slower / u128::from(period.0.max(1)));
-            slower.min(scale.share_ppm(SLOWER_PPM))
+            slower.min(self.scale.share_ppm(SLOWER_PPM))
         };
         let horizon = Ticks((start.since(self.newest.ticks)?.0).saturating_add(period.0));
         let drift = self.rate_error().nanos_saturating(horizon);
-        let off = ahead_ns.saturating_add(margin_ns).saturating_add(3);
+        let off = ahead_ns.saturating_add(3);
         let off = off.saturating_add(drift.saturating_mul(2));
         let steady = off.saturating_add(self.newest.error);
         // Against what the kernel was heard to say; what it has done since grows with the time since then.
@@ -295,8 +294,8 @@ impl Timebase {
         let line = Line {
             anchor: start,
             nanos,
-            slope: scale.minus(slower).slope(),
-            soft: Ticks(period.0 - period.0 / 8),
+            slope: self.scale.minus(slower).slope(),
+            soft: Ticks(period.0 - period.0 / 4),
             hard: period,
             steady_ns: u32::try_from(steady).unwrap_or(u32::MAX),
             proven_ns: u32::try_from(proven).unwrap_or(u32::MAX),

@@ -170,16 +170,19 @@ impl Track {
             let after = source.counter.ticks();
             // Before the line: a writer that is done by now has published what is looked for next.
             let is_writing = bank.lock.is_writing();
+            let soon = bank.begins_soon(after);
             if bank.line_at(after).is_none() {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.as_kernel_says(nanos, given, is_writing, source.may_step));
+                return Ok(bank.as_kernel_says(nanos, given, is_writing, soon, source.may_step));
             }
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
         let bank = self.bank().unwrap_or(&self.banks[1]);
         let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
-        Ok(bank.as_kernel_says(nanos, given, bank.lock.is_writing(), source.may_step))
+        let after = source.counter.ticks();
+        let (is_writing, soon) = (bank.lock.is_writing(), bank.begins_soon(after));
+        Ok(bank.as_kernel_says(nanos, given, is_writing, soon, source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.
@@ -233,7 +236,7 @@ impl Track {
             return Ok((Outcome::Busy, None));
         }
         // Whoever held it before has perhaps done the work: a line that others may use by now must stay.
-        if bank.is_ahead(ticks) {
+        if bank.is_ahead(source.counter.ticks()) {
             bank.lock.release(held);
             return Ok((Outcome::NotDue, None));
         }
@@ -379,13 +382,11 @@ fn begin(
         return;
     };
     keeper.went_back = false;
-    // One that is over by now (this thread was stopped, or the counter leapt within the sample) is of use to nobody, and
-    // its end, allowing for a slew since then, would be held against the kernel.
     let line = keeper.timebase.line_anew(floor, now, keeper.period_ns());
     let form = source.counter.form();
     // Nor one that lies below what others were given meanwhile (the machine slept while this thread was stopped).
     let floor_now = if source.may_step || floor == 0 { i64::MIN } else { bank.given() };
-    let Some(line) = line.filter(|line| line.covers(now) && line.nanos >= floor_now) else {
+    let Some(line) = line.filter(|line| line.nanos >= floor_now) else {
         bank.wait(heard, START_NS);
         return;
     };
