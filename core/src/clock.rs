@@ -155,7 +155,13 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// # Errors
     /// As for [`now`](Self::now).
     pub fn reading(&self, clock: ClockId) -> Result<Reading, Errno> {
-        Ok(match self.answer(clock)? {
+        let told =
+            self.track(clock).and_then(|track| track.told(|form| self.counter.ticks_by(form)));
+        let answer = match told {
+            Some(answer) => answer,
+            None => self.answer(clock)?,
+        };
+        Ok(match answer {
             Answer::Line(line, ticks, nanos) => Reading {
                 nanos,
                 error_ns: line.error_ns(ticks),

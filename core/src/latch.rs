@@ -82,6 +82,19 @@ impl Slot {
         if self.anchor.load(Relaxed) == anchor { Some(nanos as i64) } else { None }
     }
 
+    /// As `time`, with all that the line tells: the line, the tick, the time.
+    #[inline]
+    pub(crate) fn told(&self, read: impl FnOnce(u64) -> Ticks) -> Option<(Line, Ticks, i64)> {
+        let form = self.form.load(Relaxed);
+        if form == 0 {
+            return None;
+        }
+        let ticks = read(form);
+        let line = self.line()?;
+        let is_due = ticks.since(line.anchor).is_none_or(|passed| passed > line.soft);
+        if is_due { None } else { line.at(ticks).map(|nanos| (line, ticks, nanos)) }
+    }
+
     /// The whole line; `None` where there is none, or another is being put.
     pub(crate) fn line(&self) -> Option<Line> {
         // The pairs are those of `time`.

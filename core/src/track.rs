@@ -111,6 +111,13 @@ impl Track {
         self.banks[0].front.time(read)
     }
 
+    /// The same, with all that the line tells.
+    #[inline]
+    pub(crate) fn told(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Answer> {
+        let (line, ticks, nanos) = self.banks[0].front.told(read)?;
+        Some(Answer::Line(line, ticks, nanos))
+    }
+
     fn bank(&self) -> Option<&Bank> {
         self.banks.get(self.bank.load(Relaxed) as usize)
     }
