@@ -81,5 +81,10 @@ pub use recent::{Ticker, TickerError, recent, recent_system_time};
 pub use refresher::Refresher;
 pub use system_time::{OutOfRange, SystemTime, SystemTimeError, UNIX_EPOCH};
 
+/// README's example is compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// The generic clock behind [`Clock`]: a counter, a kernel, and what is known of one by the other.
 pub use clockwise_core::clock::Clock as Engine;

@@ -7,8 +7,9 @@
 //!   there on; when anybody sees it changes nothing.
 //! * line to kernel: what the kernel says, but not less than the line's end.
 //! * kernel to line: the first line begins a moment after it is out, as long as it may be late: so it is not below what
-//!   the kernel had said by then, nor below what is known to have been given out.
-//! * a line that has not begun, and a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
+//!   the kernel had said by then, nor below what is known to have been given out. Until it begins, the kernel's
+//!   answers do not exceed its first time.
+//! * a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
 //!   what was given out), so that they lie below the line that is still to come. It begins where the last one ended,
 //!   or was computed before the kernel went faster.
 //!
