@@ -131,7 +131,11 @@ pub(crate) fn wipe_on_fork<T>(state: &'static T) -> Result<(), Errno> {
     let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
     let (start, length) = (&raw const *state as usize, size_of::<T>());
     debug_assert!(start % 4096 == 0 && length % 4096 == 0 && length <= PAGE_MAX);
-    // SAFETY: changes nothing in this process. The kernel refuses what is not whole pages of private memory.
+    // The kernel rounds the length up to its own pages: where those are larger (16 or 64 KiB on some aarch64) a child
+    // would lose its neighbours' memory too. An odd multiple of 4096 is no page's start there, and that it refuses.
+    // SAFETY: a length of zero changes nothing.
+    checked(unsafe { arch::syscall(nr.madvise, [start | 4096, 0, MADV_WIPEONFORK, 0, 0]) })?;
+    // SAFETY: changes nothing in this process. The kernel refuses what is not private memory.
     checked(unsafe { arch::syscall(nr.madvise, [start, length, MADV_WIPEONFORK, 0, 0]) })
         .map(|_| ())
 }
