@@ -134,12 +134,18 @@ impl Timespec {
 
 impl fmt::Display for Timespec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}", self.sec, self.nsec)
+        // A negative time counts down to its second: -1 s and 999,999,999 ns are -0.000000001 s.
+        let nanos = self.nanos();
+        let (sign, second) = (if nanos < 0 { "-" } else { "" }, u128::from(NANOS_PER_SEC));
+        let nanos = nanos.unsigned_abs();
+        write!(f, "{sign}{}.{:09}", nanos / second, nanos % second)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     /// Frequency, ticks, exact floor(ticks * 1e9 / hz): computed with arbitrary precision.
@@ -218,5 +224,15 @@ mod tests {
             Timespec { sec: i64::MAX, nsec: 999_999_999 }.nanos(),
             9_223_372_036_854_775_807_999_999_999
         );
+    }
+
+    #[test]
+    fn a_time_before_the_epoch_is_shown_as_far_from_it_as_it_is() {
+        let shown = |sec, nsec| std::format!("{}", Timespec { sec, nsec });
+        assert_eq!(shown(-1, 999_999_999), "-0.000000001");
+        assert_eq!(shown(-2, 500_000_000), "-1.500000000");
+        assert_eq!(shown(-1, 0), "-1.000000000");
+        assert_eq!(shown(1, 5), "1.000000005");
+        assert_eq!(shown(i64::MIN, 0), "-9223372036854775808.000000000");
     }
 }
