@@ -265,7 +265,9 @@ impl Timebase {
         let delay = self.scale.ticks(late_ns + late_ns / 100 + 1);
         let start = Ticks(now.0.wrapping_add(delay.0 + 1));
         let line = self.line(start, self.at(start)?, floor, period_ns);
+        // Nor one that begins later than `Bank::begins_soon` looks: nobody would be held below it.
         line.filter(|line| self.error_at(line.end_ticks()) <= ERROR_MAX_NS)
+            .filter(|line| delay.0 < line.hard.0 / 32)
     }
 
     /// A line from `start` on: at `aim` there, or above it at `least`, and then slower until it meets what had
@@ -449,5 +451,26 @@ mod tests {
         assert!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS).is_some());
         timebase.scale_error = Scale::MAX;
         assert_eq!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS), None);
+    }
+
+    #[test]
+    fn a_first_line_begins_no_later_than_readers_are_held_below_it() {
+        let scale = Scale::from_bits(1 << 64);
+        for error in [10_000, 30_000, 60_000, 95_000] {
+            for baseline in [0, 300_000, 1_000_000, 4_000_000] {
+                let newest = Mark { ticks: Ticks(1_000_000_000), nanos: 1_000_000_000, error };
+                let ticks = Ticks(newest.ticks.0 - baseline);
+                let oldest = Mark { ticks, nanos: ticks.0 as i64, error };
+                let (scale_error, is_sure) = (scale.share_ppm(SLEW_PPM), true);
+                let (middle, said) = (newest, newest);
+                let timebase =
+                    Timebase { newest, middle, oldest, scale, is_sure, scale_error, said };
+                let now = Ticks(newest.ticks.0 + 200);
+                if let Some(line) = timebase.line_anew(0, now, timebase.period_ns(PERIOD_NS)) {
+                    let delay = line.anchor.since(now).unwrap();
+                    assert!(delay.0 <= line.hard.0 / 32, "{error} {baseline}: {line:?}");
+                }
+            }
+        }
     }
 }
