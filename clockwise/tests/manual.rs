@@ -157,3 +157,45 @@ fn errors_of_a_kernel_of_ones_own_come_through_and_its_unfit_counter_is_not_read
     assert_eq!(clock(ClockId(3)).refresh(), Err(Errno::INVAL), "a clock that is not followed");
     assert_eq!(clock(ClockId(3)).status(), None);
 }
+
+/// A counter of nanoseconds, and a kernel whose clocks began `self.1` after it.
+struct Shifted<'a>(&'a std::cell::Cell<i64>, i64);
+
+impl Counter for Shifted<'_> {
+    fn ticks(&self) -> clockwise::Ticks {
+        self.0.set(self.0.get() + 20);
+        clockwise::Ticks(self.0.get() as u64)
+    }
+
+    fn ticks_unordered(&self) -> clockwise::Ticks {
+        self.ticks()
+    }
+}
+
+impl Kernel for Shifted<'_> {
+    fn now(&self, _: ClockId) -> Result<clockwise::Timespec, Errno> {
+        self.0.set(self.0.get() + 20);
+        Ok(clockwise::Timespec::from_nanos(self.0.get() - self.1))
+    }
+}
+
+#[test]
+fn a_wall_clock_before_its_zero_is_followed_within_the_bound() -> Result<(), Errno> {
+    for shift in [5_000 * SECOND, 1_000_000_000 * SECOND] {
+        let time = std::cell::Cell::new(1_000);
+        let engine = Engine::new(Shifted(&time, shift), Shifted(&time, shift));
+        let clock = Clock::of(&engine, ClockId::REALTIME);
+        let mut counted = 0;
+        for _ in 0..20_000 {
+            time.set(time.get() + 1_000);
+            let earliest = time.get() - shift;
+            let reading = clock.now_with_bound()?;
+            let latest = time.get() - shift;
+            let off = (earliest - reading.nanos).max(reading.nanos - latest);
+            assert!(off <= reading.error_ns as i64, "off by {off}: {reading:?}");
+            counted += u32::from(reading.origin == Origin::Counter);
+        }
+        assert!(counted > 10_000, "{counted}");
+    }
+    Ok(())
+}

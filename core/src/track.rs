@@ -377,7 +377,7 @@ fn begin(
     let given = bank.given();
     let ahead_ns = given.saturating_sub(heard);
     let floor = if source.may_step {
-        bank.given_near(heard).unwrap_or(0)
+        bank.given_near(heard).unwrap_or(i64::MIN)
     } else if ahead_ns <= AHEAD_MAX_NS as i64 {
         given
     } else if keeper.went_back {
