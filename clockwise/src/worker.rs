@@ -2,8 +2,10 @@
 //!
 //! Must never be joined in a forked child, where it does not exist.
 
+use crate::Instant;
 use crate::global::PROCESS;
 use clockwise_core::kernel;
+use clockwise_core::page::Page;
 use clockwise_core::trust::{NoCounter, Unfit};
 use std::io;
 use std::mem;
@@ -12,12 +14,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// Names the process, where the kernel wipes it on fork: a child in a process namespace of its own may have the same
+/// number as its parent (1).
+static NAME: Page = Page::new();
+
+/// Not 0, and not that of any process this one was forked from: the time at which it was asked for first.
+fn name_of_process() -> u64 {
+    let _ = NAME.wipe_on_fork();
+    let now = Instant::now().as_nanos() as u64;
+    NAME.replace(0, 0, now.max(1));
+    NAME.load(0)
+}
+
 #[derive(Debug)]
 pub(crate) struct Worker {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// The process that has the thread.
     process: u32,
+    name: u64,
 }
 
 impl Worker {
@@ -27,6 +42,7 @@ impl Worker {
         period: Duration,
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
+        let name_here = name_of_process();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let run = move || {
@@ -37,12 +53,12 @@ impl Worker {
             }
         };
         let thread = thread::Builder::new().name(name.into()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread), process: std::process::id() })
+        Ok(Self { stop, thread: Some(thread), process: std::process::id(), name: name_here })
     }
 
     /// Whether the thread exists: not in a forked child.
     pub(crate) fn is_here(&self) -> bool {
-        self.process == std::process::id()
+        self.process == std::process::id() && self.name == NAME.load(0)
     }
 
     /// Ends the thread and waits for it: for a period at most.
