@@ -31,6 +31,8 @@
 //! A program that forbids itself system calls later (seccomp) reads the time once before; after that none is made on
 //! x86-64 and aarch64 Linux, but those that the kernel's own vDSO makes. (Seccomp's strict mode forbids the counter too:
 //! there every clock that reads it, the C library's included, ends the process.)
+//! A child of `fork` begins anew and makes those system calls at its own first read: a program that forks behind such a
+//! filter must allow them (`prctl`, `openat`, `read`, `close`, `madvise`), or have them refused by an error number.
 //!
 //! # What does not hold
 //!
