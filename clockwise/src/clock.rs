@@ -21,7 +21,6 @@ use std::fmt;
 ///     Err(errno) => println!("no such clock here: {errno}"),
 /// }
 /// ```
-#[derive(Debug)]
 pub struct Clock<'a, C = ProcessCounter, K = ProcessKernel> {
     engine: &'a Engine<C, K>,
     id: ClockId,
@@ -144,6 +143,13 @@ impl<'a, C: Counter, K: Kernel> Clock<'a, C, K> {
     }
 }
 
+impl<C, K> fmt::Debug for Clock<'_, C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.id).finish()
+    }
+}
+
+/// The kernel's name of it.
 impl<C, K> fmt::Display for Clock<'_, C, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id.name() {

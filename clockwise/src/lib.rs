@@ -31,8 +31,8 @@
 //! A program that forbids itself system calls later (seccomp) reads the time once before; after that none is made on
 //! x86-64 and aarch64 Linux, but those that the kernel's own vDSO makes. (Seccomp's strict mode forbids the counter too:
 //! there every clock that reads it, the C library's included, ends the process.)
-//! A child of `fork` begins anew and makes those system calls at its own first read: a program that forks behind such a
-//! filter must allow them (`prctl`, `openat`, `read`, `close`, `madvise`), or have them refused by an error number.
+//! A child of `fork` begins anew, but keeps the verdict and the vDSO: it makes no such calls, also not at its first read.
+//! For the same reason the counter must not be forbidden (`PR_SET_TSC`) after the first read of a process or its parents.
 //!
 //! # What does not hold
 //!

@@ -15,15 +15,14 @@
 //!
 //! Must never wait.
 
-use crate::keeper::{KEEPER_WORDS, Keeper};
+use crate::counter::Counter;
+use crate::keeper::{KEEPER_WORDS, Keeper, MARGIN_NS};
 use crate::latch::{Lock, Phase, Slot};
-use crate::timebase::Line;
+use crate::timebase::{ERROR_MAX_NS, Line};
 use crate::units::Ticks;
 use crate::word::Word;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// See the last of the rules above: more than any line that is published early may be off.
-const MARGIN_NS: u64 = 100_000;
 /// Two reads of the kernel further apart than this are no reason to make a line.
 const DENSE_NS: u64 = 1_000_000;
 
@@ -193,7 +192,7 @@ impl Bank {
         let first = soon.map_or(nanos, |line| nanos.min(line.nanos));
         let answer = if may_step {
             // Near it, or else it was set since.
-            let first = if nanos.abs_diff(first) <= MARGIN_NS { first } else { nanos };
+            let first = if nanos.abs_diff(first) <= ERROR_MAX_NS { first } else { nanos };
             self.given_near(first).unwrap_or(first)
         } else {
             let margin = if is_writing { MARGIN_NS } else { 0 };
@@ -212,31 +211,30 @@ impl Bank {
         if self.begins_soon(now).is_some() || front.covers(now) && !front.is_half_over(now) {
             return true;
         }
-        let follows = |next: Line| next.anchor == front.end_ticks();
-        self.next.line().is_some_and(|next| follows(next) && next.end_ticks().since(now).is_some())
+        let follows = |next: &Line| next.anchor == front.end_ticks();
+        let next = self.next.line().filter(follows);
+        next.is_some_and(|next| front.covers(now) || next.covers(now))
     }
 
-    /// Makes the next line the current one. Best effort: while nobody does, it answers from where it is.
-    pub(crate) fn promote(&self, ticks: Ticks, form: u64) {
-        let Ok(held) = self.lock.take(ticks, Phase::Late) else { return };
-        if let Some(line) = self.next.line() {
-            let front = self.front.line();
+    /// Makes the next line the current one, if it has begun. Best effort: while nobody does, it answers from where it is.
+    pub(crate) fn promote(&self, counter: &impl Counter) {
+        let form = counter.form();
+        let Ok(held) = self.lock.take(|| counter.ticks(), Phase::Late) else { return };
+        // Looked at under the lock: another may have promoted it meanwhile, and made the one after.
+        if let Some(line) = self.next.line().filter(|line| line.covers(counter.ticks())) {
             let is_newer =
                 |front: Line| line.anchor.since(front.anchor).is_some_and(|passed| passed.0 > 0);
-            if front.is_none_or(is_newer) {
+            if self.front.line().is_none_or(is_newer) {
                 self.front.put(&line, form);
             }
         }
         self.lock.release(held);
     }
 
-    /// Publishes the line that takes over where `current` ends. The caller holds the lock.
-    pub(crate) fn follow(&self, keeper: &Keeper, current: &Line, form: u64) {
-        let line = keeper.timebase.line_after(current, keeper.period_ns());
-        // One that may be further below the kernel than the margin must not be published early; see the module.
-        let is_near = |line: &Line| keeper.timebase.error_at(line.end_ticks()) < MARGIN_NS;
-        if let Some(line) = line.filter(is_near) {
-            self.next.put(&line, form);
+    /// Publishes the line that takes over where the current one ends, if there is one. The caller holds the lock.
+    pub(crate) fn follow(&self, line: Option<&Line>, form: u64) {
+        if let Some(line) = line {
+            self.next.put(line, form);
         }
         self.front.extend();
     }

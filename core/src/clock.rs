@@ -48,6 +48,9 @@ use core::sync::atomic::Ordering::Relaxed;
 #[repr(C)]
 pub struct Clock<C, K> {
     state: State,
+    /// 0: not asked yet; 1: the counter may be used; else the code of the reason why not. Outlives a fork: a child
+    /// behind a filter that kills cannot ask again.
+    verdict: Word,
     counter: C,
     kernel: K,
 }
@@ -57,8 +60,6 @@ pub struct Clock<C, K> {
 #[repr(C, align(4096))]
 struct State {
     tracks: [Track; 5],
-    /// 0: not asked yet; 1: the counter may be used; else the code of the reason why not.
-    verdict: Word,
 }
 
 const FIT: u64 = 1;
@@ -121,8 +122,8 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// A clock that nobody has read yet. Costs nothing: the counter is judged, and the kernel asked, at the first
     /// read.
     pub const fn new(counter: C, kernel: K) -> Self {
-        let state = State { tracks: [const { Track::new() }; 5], verdict: Word::new(0) };
-        Self { state, counter, kernel }
+        let state = State { tracks: [const { Track::new() }; 5] };
+        Self { state, verdict: Word::new(0), counter, kernel }
     }
 
     /// What `clock` says, in nanoseconds: ordered, so that it is not older than anything the thread has seen.
@@ -226,7 +227,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
 
     #[inline]
     fn is_fit(&self) -> bool {
-        match self.state.verdict.load(Relaxed) {
+        match self.verdict.load(Relaxed) {
             0 => self.judge(),
             verdict => verdict == FIT,
         }
@@ -236,13 +237,13 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     #[cold]
     fn judge(&self) -> bool {
         let verdict = self.counter.fit().map_or_else(Unfit::code, |()| FIT);
-        self.state.verdict.store(verdict, Relaxed);
+        self.verdict.store(verdict, Relaxed);
         verdict == FIT
     }
 
     /// Why the counter may not be used in this process, if it was asked and may not.
     pub fn unfit(&self) -> Option<Unfit> {
-        Unfit::from_code(self.state.verdict.load(Relaxed))
+        Unfit::from_code(self.verdict.load(Relaxed))
     }
 
     /// What became of `clock`; `None` for one that is not followed.

@@ -2,9 +2,9 @@
 //!
 //! Kept in atomic words all the same: a holder that was overruled may still be reading. Must never publish.
 
-use crate::sample::{self, Taken};
+use crate::sample::{self, Sample, Taken};
 use crate::scale::Scale;
-use crate::timebase::{Mark, PERIOD_MAX_NS, PERIOD_NS, Timebase};
+use crate::timebase::{Change, Line, Mark, PERIOD_MAX_NS, PERIOD_NS, Timebase};
 use crate::trust::Unfit;
 use crate::units::Ticks;
 
@@ -13,6 +13,52 @@ const WIDER: u64 = 4;
 const WIDER_MAX: u64 = 8;
 /// At this sum of contradictions the counter is distrusted.
 const STRIKES_MAX: u64 = 64;
+
+/// By how much a line that a stopped writer puts out may lie below what the kernel says meanwhile: half for the line's
+/// error, half for what a slew makes of two periods of 4 ms. See `bank`.
+pub(crate) const MARGIN_NS: u64 = 25_000;
+/// Contradictions weigh so much, and fade by one with each sample that agrees.
+const STRIKES_SLEW: u64 = 8;
+const STRIKES_STEP: u64 = 16;
+/// The first time of distrust; each next one is twice as long, up to the last.
+const DISTRUST_NS: u64 = 10_000_000_000;
+const DISTRUST_MAX_NS: u64 = 3_600_000_000_000;
+
+/// What a refresh has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The current line is good for a while.
+    NotDue,
+    /// Another thread is at it.
+    Busy,
+    /// There is a sample; a line needs three.
+    Started,
+    /// As predicted; the next line is ready.
+    Kept,
+    /// All readings of the sample were disturbed: the next reader tries again.
+    Disturbed,
+    /// The kernel has changed its rate, and the next line follows it.
+    Slewed,
+    /// Ours was ahead, and goes slower until both meet.
+    Ahead,
+    /// The kernel's clock was stepped, or the counter was: the kernel answers until there is a new line.
+    Stepped,
+    /// Only the kernel answers, for the time being or for good.
+    Distrusted(Unfit),
+}
+
+/// What a sample has told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) outcome: Outcome,
+    pub(crate) change: Option<Change>,
+    /// Kernel minus prediction, where there was one and nothing stepped.
+    pub(crate) residual_ns: Option<i64>,
+    /// What the kernel said, and how far it stepped if it did.
+    pub(crate) nanos: i64,
+    pub(crate) step_ns: i64,
+}
 
 /// What only the holder of the lock touches.
 #[derive(Clone, Copy, Default)]
@@ -82,6 +128,68 @@ impl Keeper {
         let sample_ns = self.timebase.scale.nanos_saturating(sample);
         let wanted_ns = sample_ns.saturating_mul(1_000).clamp(PERIOD_NS, PERIOD_MAX_NS);
         self.timebase.period_ns(wanted_ns)
+    }
+
+    /// Takes a sample in: the first if it `began` with it.
+    pub(crate) fn take_in(&mut self, taken: &Taken, began: bool, may_step: bool) -> Told {
+        let sample = &taken.sample;
+        // The first samples may all have been disturbed; nothing makes one narrower than undisturbed.
+        let width = sample.half_width.0.max(1);
+        self.narrowest = if self.narrowest == 0 { width } else { self.narrowest.min(width) };
+        let mut told = Told {
+            outcome: Outcome::Started,
+            change: None,
+            residual_ns: None,
+            nanos: sample.nanos,
+            step_ns: 0,
+        };
+        if began {
+            self.timebase = Timebase::start(sample);
+            self.wider = 0;
+        } else {
+            self.compare(sample, may_step, &mut told);
+        }
+        if let Some(reason) = self.distrusts(taken) {
+            self.distrust_ns = (self.distrust_ns * 2).clamp(DISTRUST_NS, DISTRUST_MAX_NS);
+            self.strikes = 0;
+            told.outcome = Outcome::Distrusted(reason);
+        }
+        told
+    }
+
+    /// What the sample says about the prediction.
+    fn compare(&mut self, sample: &Sample, may_step: bool, told: &mut Told) {
+        let was_sure = self.timebase.is_sure;
+        let last_heard = self.timebase.said.nanos;
+        let (change, residual_ns) = self.timebase.next(sample, may_step);
+        told.change = Some(change);
+        let (outcome, strikes) = match change {
+            Change::Kept => (Outcome::Kept, 0),
+            Change::Unusable => (Outcome::Disturbed, 0),
+            Change::Slewed => (Outcome::Slewed, STRIKES_SLEW),
+            Change::Ahead => (Outcome::Ahead, STRIKES_STEP),
+            Change::Stepped => (Outcome::Stepped, STRIKES_STEP),
+        };
+        told.outcome = outcome;
+        match change {
+            Change::Stepped => {
+                told.step_ns = residual_ns;
+                self.went_back = sample.nanos < last_heard;
+            }
+            Change::Unusable => {}
+            _ if was_sure => told.residual_ns = Some(residual_ns),
+            _ => {}
+        }
+        let faded =
+            if change == Change::Kept { self.strikes.saturating_sub(1) } else { self.strikes };
+        self.strikes = faded + strikes;
+    }
+
+    /// The line to follow `line`, if it may be published while that one answers: one that may be further below the
+    /// kernel than the margin may not; see `bank`.
+    pub(crate) fn line_after(&self, line: &Line) -> Option<Line> {
+        let next = self.timebase.line_after(line, self.period_ns());
+        next.filter(|next| self.timebase.error_at(next.end_ticks()) < MARGIN_NS / 2)
     }
 
     /// Whether the sample and those before it are reason to leave the counter alone.

@@ -41,6 +41,7 @@ impl Errno {
             14 => "EFAULT",
             19 => "ENODEV",
             22 => "EINVAL",
+            24 => "EMFILE",
             38 => "ENOSYS",
             95 => "EOPNOTSUPP",
             _ => return None,

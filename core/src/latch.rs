@@ -199,9 +199,11 @@ impl Lock {
         Self { word: Word::new(0), lease: Word::new(0) }
     }
 
-    /// Takes the lock, at the tick `now`, if it is free or its holder died while sampling.
-    pub(crate) fn take(&self, now: Ticks, phase: Phase) -> Result<Held, Busy> {
+    /// Takes the lock, at the tick that `read` gives, if it is free or its holder died while sampling.
+    pub(crate) fn take(&self, read: impl FnOnce() -> Ticks, phase: Phase) -> Result<Held, Busy> {
         let word = self.word.load(Relaxed);
+        // Read after the word: whoever was stopped between the two must not take a holder that came since for dead.
+        let now = read();
         if word != 0 {
             let age = now.0.wrapping_sub(word & !PHASE) as i64;
             let lease = match self.lease.load(Relaxed) {
@@ -213,7 +215,9 @@ impl Lock {
                 return Err(Busy::Held);
             }
             if word & PHASE != Phase::Sampling as u64 {
-                return Err(Busy::Dead);
+                // Unless it is done by now.
+                let same = self.word.load(Relaxed) == word;
+                return Err(if same { Busy::Dead } else { Busy::Held });
             }
         }
         self.exchange(word, now, phase).map_err(|_| Busy::Held)

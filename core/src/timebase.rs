@@ -25,6 +25,10 @@ pub const PERIOD_MAX_NS: u64 = 250_000_000;
 pub const START_NS: u64 = 1_000_000;
 /// From the second sample to the third, which confirms the rate: a rate that is off by more than a slew shows.
 const CONFIRM_NS: u64 = 200_000;
+/// By how much a confirmed rate may be off.
+const CONFIRM_PPM: u64 = 1_000;
+/// A rate that is known as well as this was not just taken anew.
+const NARROW_PPM: u64 = 100;
 /// The rate is taken over one to two of these.
 const WINDOW_NS: u64 = 4_000_000_000;
 /// By how much the kernel's rate may change from one sample to the next without being a slew: time daemons
@@ -141,9 +145,12 @@ impl Timebase {
         let heard = Mark { ticks: sample.ticks, nanos: sample.nanos, error };
         let mut is_sure = true;
         let change = if distance <= explained {
+            let was_narrow = self.scale_error < self.scale.share_ppm(NARROW_PPM);
             self.keep(&heard, predicted, predicted_error, passed_ns);
             // A rate is confirmed by what it could have failed: where the errors leave a thousandth open, a step passes.
-            is_sure = self.is_sure || explained <= share_ppm(passed_ns, SLEW_PPM);
+            // That is so too where the rate had been uncertain and much time has passed.
+            is_sure = self.is_sure && (was_narrow || passed_ns <= 2 * PERIOD_NS)
+                || explained <= share_ppm(passed_ns, CONFIRM_PPM);
             Change::Kept
         } else if distance <= slewed && passed_ns >= WINDOW_NS {
             // Over a long pause that may as well have been a step: the rate is not known any more.
@@ -329,7 +336,7 @@ impl Timebase {
     /// After how long another sample can confirm the rate.
     #[must_use]
     pub fn confirm_ns(&self) -> u64 {
-        CONFIRM_NS.max(self.newest.error.saturating_mul(3 * 1_000_000 / SLEW_PPM))
+        CONFIRM_NS.max(self.newest.error.saturating_mul(3 * 1_000_000 / CONFIRM_PPM))
     }
 
     /// For how long a line may hold: its own baseline at the start, then `wanted_ns`.

@@ -5,22 +5,17 @@
 
 use crate::bank::{Answer, Bank, LAPSED, NEVER};
 use crate::counter::Counter;
-use crate::keeper::Keeper;
+pub use crate::keeper::Outcome;
+use crate::keeper::{Keeper, Told};
 use crate::kernel::{ClockId, Errno, Kernel};
 use crate::latch::{Busy, Phase};
-use crate::sample::{self, Taken};
-use crate::timebase::{AHEAD_MAX_NS, Change, Line, START_NS, Timebase};
+use crate::sample;
+use crate::timebase::{AHEAD_MAX_NS, Change, Line, START_NS};
 use crate::trust::Unfit;
 use crate::units::{NANOS_PER_SEC, Ticks};
 use crate::word::Word;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Contradictions weigh so much, and fade by one with each sample that agrees.
-const STRIKES_SLEW: u64 = 8;
-const STRIKES_STEP: u64 = 16;
-/// The first time of distrust; each next one is twice as long, up to the last.
-const DISTRUST_NS: u64 = 10_000_000_000;
-const DISTRUST_MAX_NS: u64 = 3_600_000_000_000;
 /// How often a read that finds neither a line nor peace tries again.
 const TRIES: u32 = 3;
 
@@ -31,30 +26,6 @@ pub(crate) struct Source<'a, C, K> {
     pub(crate) clock: ClockId,
     /// Whether people may set it.
     pub(crate) may_step: bool,
-}
-
-/// What a refresh has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The current line is good for a while.
-    NotDue,
-    /// Another thread is at it.
-    Busy,
-    /// There is a sample; a line needs three.
-    Started,
-    /// As predicted; the next line is ready.
-    Kept,
-    /// All readings of the sample were disturbed: the next reader tries again.
-    Disturbed,
-    /// The kernel has changed its rate, and the next line follows it.
-    Slewed,
-    /// Ours was ahead, and goes slower until both meet.
-    Ahead,
-    /// The kernel's clock was stepped, or the counter was: the kernel answers until there is a new line.
-    Stepped,
-    /// Only the kernel answers, for the time being or for good.
-    Distrusted(Unfit),
 }
 
 /// Counts since the start of the process; each may be read at any time and lags by at most one.
@@ -122,6 +93,10 @@ impl Track {
         self.banks.get(self.bank.load(Relaxed) as usize)
     }
 
+    fn is_current(&self, bank: &Bank) -> bool {
+        self.bank().is_some_and(|current| core::ptr::eq(current, bank))
+    }
+
     /// Why only the kernel answers, if that is so.
     pub(crate) fn distrust(&self) -> Option<Unfit> {
         match self.bank() {
@@ -141,6 +116,13 @@ impl Track {
         &self,
         source: &Source<impl Counter, impl Kernel>,
     ) -> Result<Answer, Errno> {
+        // The hot path knows the first bank only.
+        if self.bank.load(Relaxed) == 1 {
+            let read = |form| source.counter.ticks_by(form);
+            if let Some((line, ticks, nanos)) = self.banks[1].front.told(read) {
+                return Ok(Answer::Line(line, ticks, nanos));
+            }
+        }
         let mut given = None;
         for _ in 0..TRIES {
             let Some(bank) = self.bank() else { break };
@@ -150,10 +132,10 @@ impl Track {
             let given = *given.insert(out.given_by(ticks));
             if let Some((line, is_next)) = bank.line_at(ticks) {
                 if is_next {
-                    bank.promote(ticks, source.counter.form());
+                    bank.promote(source.counter);
                 } else if ticks.since(line.anchor).is_some_and(|passed| passed > line.soft) {
                     // An error of the kernel is none of a reader's that has a line.
-                    let refreshed = self.refresh(bank, source, ticks).map(|(outcome, _)| outcome);
+                    let refreshed = self.refresh(bank, source).map(|(outcome, _)| outcome);
                     if matches!(refreshed, Ok(Outcome::Stepped | Outcome::Distrusted(_))) {
                         continue;
                     }
@@ -167,7 +149,7 @@ impl Track {
                 heard = Some(nanos);
             }
             if heard.is_none_or(|nanos| bank.is_due(nanos)) || bank.is_before(ticks) {
-                heard = self.refresh(bank, source, ticks)?.1.or(heard);
+                heard = self.refresh(bank, source)?.1.or(heard);
             }
             let nanos = match heard {
                 Some(nanos) => nanos,
@@ -178,13 +160,19 @@ impl Track {
             // Before the line: a writer that is done by now has published what is looked for next.
             let is_writing = bank.lock.is_writing();
             let soon = bank.begins_soon(after);
-            if bank.line_at(after).is_none() {
+            // Nor what is said in the name of a bank that was given up: the other one would not know of it.
+            if bank.line_at(after).is_none() && self.is_current(bank) {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
                 return Ok(bank.as_kernel_says(nanos, given, is_writing, soon, source.may_step));
             }
         }
+        let Some(bank) = self.bank() else {
+            // Nobody publishes any more: the kernel's answers are in order, and above what was given out.
+            let given = if source.may_step { i64::MIN } else { self.banks[1].given() };
+            let nanos = source.kernel.now(source.clock)?.nanos_i64();
+            return Ok(Answer::Kernel(nanos.max(given), nanos.max(given).abs_diff(nanos)));
+        };
         self.counts.kernel_answers.fetch_add(1, Relaxed);
-        let bank = self.bank().unwrap_or(&self.banks[1]);
         let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
         let after = source.counter.ticks();
@@ -202,7 +190,7 @@ impl Track {
         match bank.line_at(ticks) {
             Some((line, is_next)) => {
                 if is_next {
-                    bank.promote(ticks, source.counter.form());
+                    bank.promote(source.counter);
                 }
                 if !line.is_half_over(ticks) || line.soft == line.hard {
                     return Ok(Outcome::NotDue);
@@ -219,7 +207,7 @@ impl Track {
                 }
             }
         }
-        Ok(self.refresh(bank, source, ticks)?.0)
+        Ok(self.refresh(bank, source)?.0)
     }
 
     /// Samples and publishes, if nobody else does; also returns what the kernel said last.
@@ -227,9 +215,8 @@ impl Track {
         &self,
         bank: &Bank,
         source: &Source<impl Counter, impl Kernel>,
-        ticks: Ticks,
     ) -> Result<(Outcome, Option<i64>), Errno> {
-        let mut held = match bank.lock.take(ticks, Phase::Sampling) {
+        let mut held = match bank.lock.take(|| source.counter.ticks(), Phase::Sampling) {
             Ok(held) => held,
             Err(Busy::Held) => return Ok((Outcome::Busy, None)),
             Err(Busy::Dead) => {
@@ -238,7 +225,7 @@ impl Track {
             }
         };
         // Whoever came too late for this bank must not publish in it what the other one does not know of.
-        if !self.bank().is_some_and(|current| core::ptr::eq(current, bank)) {
+        if !self.is_current(bank) {
             bank.lock.release(held);
             return Ok((Outcome::Busy, None));
         }
@@ -255,19 +242,25 @@ impl Track {
                 return Err(errno);
             }
         };
+        // All that takes long comes before anything is written: a writer that is stopped is a nuisance to the readers.
         let heard = Some(taken.newest_nanos);
-        let early = bank.front.line().is_some_and(|line| line.covers(taken.end));
-        let phase = if early { Phase::Early } else { Phase::Late };
+        let mut keeper = bank.keeper();
+        let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
+        let told = keeper.take_in(&taken, began, source.may_step);
+        let front = bank.front.line().filter(|line| line.covers(taken.end));
+        let next = front.and_then(|front| keeper.line_after(&front));
+        let phase = if front.is_some() { Phase::Early } else { Phase::Late };
         if !bank.lock.advance(&mut held, taken.end, phase) {
             return Ok((Outcome::Busy, heard));
         }
         // Read after the phase was set: if the line still answers now, whoever comes after its end sees the phase.
         let now = source.counter.ticks();
-        let current = bank.front.line().filter(|line| early && line.covers(now));
-        let outcome = self.publish(bank, source, &taken, current.as_ref(), now);
-        self.counts.refreshes.fetch_add(1, Relaxed);
+        let current = front.filter(|line| line.covers(now));
+        publish(bank, source, &mut keeper, &told, current.map(|line| (line, next)), now);
+        bank.keep(&keeper);
         bank.lock.release(held);
-        Ok((outcome, heard))
+        self.count(&told);
+        Ok((told.outcome, heard))
     }
 
     /// The holder of `bank`'s lock has stopped for good: everything begins anew in the other bank.
@@ -279,90 +272,65 @@ impl Track {
         let _ = self.bank.compare_exchange(index, index + 1, Relaxed, Relaxed);
     }
 
-    /// Takes the sample in and publishes what follows from it. The caller holds the lock.
-    fn publish(
-        &self,
-        bank: &Bank,
-        source: &Source<impl Counter, impl Kernel>,
-        taken: &Taken,
-        current: Option<&Line>,
-        now: Ticks,
-    ) -> Outcome {
-        let may_step = source.may_step;
-        let mut keeper = bank.keeper();
-        // The first samples may all have been disturbed; nothing makes one narrower than undisturbed.
-        let width = taken.sample.half_width.0.max(1);
-        keeper.narrowest = if keeper.narrowest == 0 { width } else { keeper.narrowest.min(width) };
-        let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
-        let heard = taken.sample.nanos;
-        let outcome = if began {
-            keeper.timebase = Timebase::start(&taken.sample);
-            keeper.wider = 0;
-            bank.distrust.store(0, Relaxed);
-            Outcome::Started
-        } else {
-            self.compare(&mut keeper, may_step, taken)
-        };
-        if let Some(reason) = keeper.distrusts(taken) {
-            bank.take_out(may_step);
-            keeper.distrust_ns = (keeper.distrust_ns * 2).clamp(DISTRUST_NS, DISTRUST_MAX_NS);
-            keeper.strikes = 0;
-            bank.distrust.store(reason.code(), Relaxed);
-            bank.wait(heard, keeper.distrust_ns);
-            self.counts.distrusts.fetch_add(1, Relaxed);
-            bank.keep(&keeper);
-            return Outcome::Distrusted(reason);
+    /// Counts what a sample has told.
+    fn count(&self, told: &Told) {
+        let counts = &self.counts;
+        counts.refreshes.fetch_add(1, Relaxed);
+        if let Some(residual_ns) = told.residual_ns {
+            counts.residual_ns.store(residual_ns as u64, Relaxed);
+            counts.residual_max_ns.fetch_max(residual_ns.unsigned_abs(), Relaxed);
         }
-        if outcome == Outcome::Disturbed && keeper.timebase.has_rate() {
-            // Nothing was learnt. Whoever reads next tries again.
-        } else if keeper.timebase.is_sure {
-            match current {
-                // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is
-                // two periods old at its end.
-                Some(current) if !current.is_half_over(now) => {}
-                Some(current) => bank.follow(&keeper, current, source.counter.form()),
-                None => begin(bank, source, &mut keeper, heard, now),
+        match told.change {
+            Some(Change::Slewed) => counts.slews.fetch_add(1, Relaxed),
+            Some(Change::Ahead) => counts.aheads.fetch_add(1, Relaxed),
+            Some(Change::Stepped) => {
+                let number = counts.steps.fetch_add(1, Relaxed);
+                let step = &self.steps[number as usize % STEPS_KEPT];
+                step[0].store(told.nanos as u64, Relaxed);
+                step[1].store(told.step_ns as u64, Relaxed);
+                number
             }
-        } else {
-            bank.take_out(may_step);
-            // The third sample only confirms what the first two gave.
-            let rate = keeper.timebase.has_rate();
-            let wait_ns = if rate { keeper.timebase.confirm_ns() } else { START_NS };
-            bank.wait(heard, wait_ns);
+            _ => 0,
+        };
+        if matches!(told.outcome, Outcome::Distrusted(_)) {
+            counts.distrusts.fetch_add(1, Relaxed);
         }
-        bank.keep(&keeper);
-        outcome
     }
+}
 
-    /// What the sample says about the prediction; counted.
-    fn compare(&self, keeper: &mut Keeper, may_step: bool, taken: &Taken) -> Outcome {
-        let was_sure = keeper.timebase.is_sure;
-        let last_heard = keeper.timebase.said.nanos;
-        let (change, residual_ns) = keeper.timebase.next(&taken.sample, may_step);
-        if was_sure && !matches!(change, Change::Stepped | Change::Unusable) {
-            let distance = residual_ns.unsigned_abs();
-            self.counts.residual_ns.store(residual_ns as u64, Relaxed);
-            self.counts.residual_max_ns.fetch_max(distance, Relaxed);
+/// Publishes what follows from a sample. `current` is the line that answers, and the one to follow it. The caller holds
+/// the lock.
+fn publish(
+    bank: &Bank,
+    source: &Source<impl Counter, impl Kernel>,
+    keeper: &mut Keeper,
+    told: &Told,
+    current: Option<(Line, Option<Line>)>,
+    now: Ticks,
+) {
+    let has_rate = keeper.timebase.has_rate();
+    match told.outcome {
+        Outcome::Distrusted(reason) => {
+            bank.take_out(source.may_step);
+            bank.distrust.store(reason.code(), Relaxed);
+            bank.wait(told.nanos, keeper.distrust_ns);
         }
-        let (outcome, count, strikes) = match change {
-            Change::Kept => {
-                keeper.strikes = keeper.strikes.saturating_sub(1);
-                return Outcome::Kept;
-            }
-            Change::Unusable => return Outcome::Disturbed,
-            Change::Slewed => (Outcome::Slewed, &self.counts.slews, STRIKES_SLEW),
-            Change::Ahead => (Outcome::Ahead, &self.counts.aheads, STRIKES_STEP),
-            Change::Stepped => (Outcome::Stepped, &self.counts.steps, STRIKES_STEP),
-        };
-        keeper.strikes += strikes;
-        if change == Change::Stepped {
-            keeper.went_back = taken.sample.nanos < last_heard;
-            let step = &self.steps[count.load(Relaxed) as usize % STEPS_KEPT];
-            step[0].store(taken.sample.nanos as u64, Relaxed);
-            step[1].store(residual_ns as u64, Relaxed);
+        // Nothing was learnt. Whoever reads next tries again.
+        Outcome::Disturbed if has_rate => {}
+        _ if keeper.timebase.is_sure => match current {
+            // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is two
+            // periods old at its end.
+            Some((line, _)) if !line.is_half_over(now) => {}
+            Some((_, next)) => bank.follow(next.as_ref(), source.counter.form()),
+            None => begin(bank, source, keeper, told.nanos, now),
+        },
+        _ => {
+            bank.take_out(source.may_step);
+            bank.distrust.store(0, Relaxed);
+            // The third sample only confirms what the first two gave.
+            let wait_ns = if has_rate { keeper.timebase.confirm_ns() } else { START_NS };
+            bank.wait(told.nanos, wait_ns);
         }
-        count.fetch_add(1, Relaxed);
-        outcome
     }
 }
 

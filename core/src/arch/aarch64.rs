@@ -23,6 +23,7 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 63,
     close: 57,
     prctl: 167,
+    fstatfs: 44,
     madvise: 233,
     adjtimex: 171,
 });

@@ -44,6 +44,7 @@ pub(crate) struct Numbers {
     pub(crate) read: usize,
     pub(crate) close: usize,
     pub(crate) prctl: usize,
+    pub(crate) fstatfs: usize,
     pub(crate) madvise: usize,
     pub(crate) adjtimex: usize,
 }

@@ -24,6 +24,7 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     read: 0,
     close: 3,
     prctl: 157,
+    fstatfs: 138,
     madvise: 28,
     adjtimex: 159,
 });

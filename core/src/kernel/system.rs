@@ -109,17 +109,45 @@ const O_CLOEXEC: usize = 0o2_000_000;
 
 /// What the file says, as far as `room` reaches: three system calls.
 pub(crate) fn read_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    read(path, room, |_| true)
+}
+
+/// The same for a file that the kernel itself makes up: one of that name in a chroot, on a disk, may say anything.
+pub(super) fn read_proc_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    const PROC_SUPER_MAGIC: usize = 0x9fa0;
+    let is_made_up = |file: usize| {
+        // A `struct statfs` of 120 bytes, of which the first word is the kind of file system.
+        let mut statfs = [0usize; 32];
+        let at = statfs.as_mut_ptr() as usize;
+        let Some(nr) = arch::NR else { return false };
+        // SAFETY: writes one statfs.
+        let result = unsafe { arch::syscall(nr.fstatfs, [file, at, 0, 0, 0]) };
+        result == 0 && statfs[0] == PROC_SUPER_MAGIC
+    };
+    read(path, room, is_made_up)
+}
+
+fn read<'a>(
+    path: &CStr,
+    room: &'a mut [u8],
+    is_right: impl FnOnce(usize) -> bool,
+) -> Result<&'a [u8], Errno> {
+    const NOENT: Errno = Errno(2);
     let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
     let path = path.as_ptr() as usize;
     // SAFETY: the path is a C string.
     let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0]) });
     let file = opened?;
-    let (at, length) = (room.as_mut_ptr() as usize, room.len());
-    // SAFETY: writes at most `length` bytes.
-    let read = unsafe { arch::syscall(nr.read, [file, at, length, 0, 0]) };
+    let read = if is_right(file) {
+        let (at, length) = (room.as_mut_ptr() as usize, room.len());
+        // SAFETY: writes at most `length` bytes.
+        checked(unsafe { arch::syscall(nr.read, [file, at, length, 0, 0]) })
+    } else {
+        Err(NOENT)
+    };
     // SAFETY: the descriptor was opened above and is used by nobody else.
     unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0]) };
-    Ok(&room[..checked(read)?])
+    Ok(&room[..read?])
 }
 
 /// Lets children of `fork` find zeros where `state` is, instead of a copy (Linux 4.14).

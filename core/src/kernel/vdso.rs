@@ -9,7 +9,7 @@
 
 #![expect(unsafe_code, reason = "functions that the kernel maps into the process")]
 
-use super::system::{checked, counter_forbidden, from_micros, read_file};
+use super::system::{checked, counter_forbidden, from_micros, read_proc_file};
 use super::{ClockId, Errno};
 use crate::arch;
 use crate::elf::{self, ElfError, Image};
@@ -166,32 +166,30 @@ fn ask(function: Option<Gettime>, clock: ClockId) -> Result<Timespec, Errno> {
 fn sysinfo_ehdr() -> Result<usize, NoVdso> {
     const PR_GET_AUXV: usize = 0x4155_5856;
     let Some(nr) = arch::NR else { return Err(NoVdso::NotThisProcessor) };
-    let mut words = [0usize; 128];
-    let mut bytes = [0; 128 * size_of::<usize>()];
-    match read_file(c"/proc/self/auxv", &mut bytes) {
-        Ok(read) => {
-            for (word, bytes) in words.iter_mut().zip(read.chunks_exact(size_of::<usize>())) {
-                *word = usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
-            }
-        }
+    // Some twenty pairs. One buffer for both: this may run on a signal's small stack.
+    let mut bytes = [0u8; 1024];
+    let length = match read_proc_file(c"/proc/self/auxv", &mut bytes) {
+        Ok(read) => read.len(),
         Err(errno) => {
-            let (at, room) = (words.as_mut_ptr() as usize, size_of_val(&words));
+            let (at, room) = (bytes.as_mut_ptr() as usize, bytes.len());
             // SAFETY: writes at most `room` bytes.
             let told = unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, at, room, 0, 0]) };
-            if told <= 0 {
-                return Err(NoVdso::Unreadable(errno));
-            }
+            let told = usize::try_from(told).ok().filter(|&told| told > 0);
+            told.ok_or(NoVdso::Unreadable(errno))?.min(room)
         }
-    }
-    find_ehdr(&words)
+    };
+    find_ehdr(&bytes[..length])
 }
 
 /// The vector is pairs of words, ended by a pair whose first word is zero.
-fn find_ehdr(words: &[usize]) -> Result<usize, NoVdso> {
+fn find_ehdr(bytes: &[u8]) -> Result<usize, NoVdso> {
     const AT_SYSINFO_EHDR: usize = 33;
-    let pairs = words.chunks_exact(2).take_while(|pair| pair[0] != 0);
-    let mut values = pairs.filter(|pair| pair[0] == AT_SYSINFO_EHDR).map(|pair| pair[1]);
-    values.next().filter(|&address| address != 0).ok_or(NoVdso::NotMapped)
+    const WORD: usize = size_of::<usize>();
+    let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    let pairs = bytes.chunks_exact(2 * WORD).map(|pair| (word(&pair[..WORD]), word(&pair[WORD..])));
+    let mut values = pairs.take_while(|&(name, _)| name != 0);
+    let found = values.find(|&(name, _)| name == AT_SYSINFO_EHDR).map(|(_, value)| value);
+    found.filter(|&address| address != 0).ok_or(NoVdso::NotMapped)
 }
 
 /// The address of the vDSO's `clock_gettime`, once somebody has looked.
@@ -236,10 +234,18 @@ mod tests {
 
     #[test]
     fn a_vector_without_the_entry_or_with_a_null_one_means_no_vdso() {
-        assert_eq!(find_ehdr(&[6, 4096, 33, 0x7000, 0, 0]), Ok(0x7000));
-        assert_eq!(find_ehdr(&[6, 4096, 0, 0, 33, 0x7000]), Err(NoVdso::NotMapped));
-        assert_eq!(find_ehdr(&[33, 0, 0, 0]), Err(NoVdso::NotMapped));
-        assert_eq!(find_ehdr(&[]), Err(NoVdso::NotMapped));
+        let find = |words: &[usize]| {
+            let mut bytes = [0; 64];
+            for (bytes, word) in bytes.chunks_exact_mut(size_of::<usize>()).zip(words) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+            find_ehdr(&bytes[..size_of_val(words)])
+        };
+        assert_eq!(find(&[6, 4096, 33, 0x7000, 0, 0]), Ok(0x7000));
+        assert_eq!(find(&[6, 4096, 0, 0, 33, 0x7000]), Err(NoVdso::NotMapped));
+        assert_eq!(find(&[33, 0, 0, 0]), Err(NoVdso::NotMapped));
+        assert_eq!(find(&[33]), Err(NoVdso::NotMapped), "half a pair");
+        assert_eq!(find(&[]), Err(NoVdso::NotMapped));
     }
 
     #[test]

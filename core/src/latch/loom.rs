@@ -271,7 +271,7 @@ impl Kept {
 
     /// Takes the lock if it can and changes the words, which are seen as the last holder left them.
     fn use_once(&self, now: Ticks) -> bool {
-        let Ok(mut held) = self.lock.take(now, Phase::Sampling) else { return false };
+        let Ok(mut held) = self.lock.take(|| now, Phase::Sampling) else { return false };
         if !self.lock.advance(&mut held, Ticks(now.0 + 8), Phase::Late) {
             return false;
         }
@@ -289,7 +289,7 @@ impl Kept {
 fn contend(preemptions: usize, fault: Option<Fault>, now: [Ticks; 2], dead: bool) {
     explore(preemptions, fault, move || {
         let kept = Kept::new();
-        let zombie = dead.then(|| kept.lock.take(Ticks(4), Phase::Sampling).unwrap());
+        let zombie = dead.then(|| kept.lock.take(|| Ticks(4), Phase::Sampling).unwrap());
         let [first, second] = now.map(|now| {
             let kept = Arc::clone(&kept);
             thread::spawn(move || kept.use_once(now))
@@ -334,9 +334,9 @@ fn a_holder_goes_on_to_write_or_is_overruled_but_not_both() {
         let lock = Lock::new();
         lock.set_lease(Ticks(SECOND));
         let lock = Arc::new(lock);
-        let mut slow = lock.take(Ticks(4), Phase::Sampling).unwrap();
+        let mut slow = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
         let shared = Arc::clone(&lock);
-        let other = thread::spawn(move || shared.take(Ticks(8 + SECOND), Phase::Sampling));
+        let other = thread::spawn(move || shared.take(|| Ticks(8 + SECOND), Phase::Sampling));
         let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Early);
         let other = other.join().unwrap();
         assert_eq!(went_on, other.is_err());
@@ -355,11 +355,12 @@ fn a_holder_that_stopped_while_it_wrote_is_reported_and_never_overruled() {
     explore(2, None, || {
         let lock = Arc::new(Lock::new());
         lock.set_lease(Ticks(SECOND));
-        let mut held = lock.take(Ticks(4), Phase::Sampling).unwrap();
+        let mut held = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
         assert!(lock.advance(&mut held, Ticks(8), Phase::Early));
         let shared = Arc::clone(&lock);
-        let other = thread::spawn(move || shared.take(Ticks(16 + SECOND), Phase::Sampling).err());
-        assert_eq!(lock.take(Ticks(12), Phase::Sampling).err(), Some(Busy::Held));
+        let other =
+            thread::spawn(move || shared.take(|| Ticks(16 + SECOND), Phase::Sampling).err());
+        assert_eq!(lock.take(|| Ticks(12), Phase::Sampling).err(), Some(Busy::Held));
         assert_eq!(other.join().unwrap(), Some(Busy::Dead));
     });
 }

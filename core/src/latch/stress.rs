@@ -97,7 +97,7 @@ fn threads_that_take_the_lock_never_hold_it_together() {
     let work = move || {
         let mut taken = 0;
         while taken < TAKES {
-            let Ok(mut held) = lock.take(Ticks(4), Phase::Sampling) else {
+            let Ok(mut held) = lock.take(|| Ticks(4), Phase::Sampling) else {
                 thread::yield_now();
                 continue;
             };
