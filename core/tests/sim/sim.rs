@@ -51,7 +51,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     core: usize,
-    /// An unordered reading is not older than the thread's last.
+    /// An unordered reading is not older than the thread's last, nor than its last stop.
     last_ps: u64,
 }
 
@@ -208,6 +208,11 @@ impl Sim {
             state.world.now_ps = state.world.now_ps.max(end_ps);
             if others == 0 && state.random.percent(4) {
                 state.event(true);
+            }
+            // To be stopped is a barrier: no unordered reading is executed before it.
+            let now_ps = state.world.now_ps;
+            if let Some(&(thread, _)) = state.stack.last() {
+                state.threads[thread].last_ps = now_ps;
             }
         });
     }
