@@ -1,5 +1,6 @@
 //! [`Clock`]: one of the kernel's clocks, by its id.
 
+use crate::Instant;
 use crate::global::{PROCESS, ProcessCounter, ProcessKernel};
 use clockwise_core::clock::{Clock as Engine, Outcome, Reading, Status};
 use clockwise_core::counter::Counter;
@@ -96,6 +97,16 @@ impl<'a, C: Counter, K: Kernel> Clock<'a, C, K> {
     #[inline]
     pub fn now_relaxed(&self) -> Result<i64, Errno> {
         self.engine.now_relaxed(self.id)
+    }
+
+    /// As [`now`](Self::now), as an [`Instant`](crate::Instant): for code that takes MONOTONIC from a clock of its
+    /// caller's, so that a test can give it one that is set by hand.
+    ///
+    /// # Errors
+    /// As [`now`](Self::now).
+    #[inline]
+    pub fn instant(&self) -> Result<Instant, Errno> {
+        self.now().map(Instant::from_nanos)
     }
 
     /// As [`now`](Self::now), as the `timespec` that system calls take.

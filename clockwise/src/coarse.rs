@@ -1,4 +1,5 @@
-//! The kernel's coarse clocks: as of its last tick (1 to 10 ms ago), read without the counter.
+//! The kernel's coarse clocks: as of the last timer interrupt that it has processed (usually 1 to 10 ms ago, more where
+//! one comes late, as on a busy guest), read without the counter.
 //!
 //! They stay with the kernel: its vDSO answers in less than any read of the counter takes. On targets without
 //! system calls of our own they are the fine clocks.

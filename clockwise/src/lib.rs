@@ -88,5 +88,5 @@ pub use system_time::{OutOfRange, SystemTime, SystemTimeError, UNIX_EPOCH};
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// The generic clock behind [`Clock`]: a counter, a kernel, and what is known of one by the other.
+/// The machinery behind [`Clock`], generic over a counter and a kernel: [`Manual::engine`] makes one that is set by hand.
 pub use clockwise_core::clock::Clock as Engine;

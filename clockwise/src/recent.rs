@@ -48,11 +48,13 @@ pub fn recent_system_time() -> SystemTime {
     }
 }
 
-/// A thread that keeps [`recent()`] up to date, from [`start`](Self::start) until it is dropped. One in a process.
+/// A thread that keeps [`recent()`] up to date, from [`start`](Self::start) until it is dropped. One in a process: it
+/// belongs to the program, not to a library.
 ///
 /// A child of `fork` does not have the thread: there [`is_running`](Self::is_running) is false, [`recent()`] reads
 /// the clock, and another ticker can be started.
 #[derive(Debug)]
+#[must_use = "the thread ends when this is dropped: keep it in a variable"]
 pub struct Ticker {
     worker: Worker,
 }
@@ -134,7 +136,7 @@ pub enum TickerError {
 impl fmt::Display for TickerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Running => f.write_str("a ticker is running already: drop it first"),
+            Self::Running => f.write_str("another ticker runs in this process: keep one, in the program and not in a library"),
             Self::Period => f.write_str("a ticker's period is from 10 us to 1 s"),
             Self::Thread(_) => f.write_str("the ticker's thread could not be started"),
         }

@@ -7,7 +7,7 @@
 //!           next line? --> use it;  due? --> sample the kernel, publish;  neither? --> what the kernel says
 //! ```
 //!
-//! Nothing is calibrated, no thread runs: whoever reads past the deadline makes the next line. A read never waits,
+//! Nothing is calibrated, no thread runs: whoever reads in a line's last quarter makes the next. A read never waits,
 //! never allocates, and may run in a signal handler, before `main`, and in the child of a fork.
 
 use crate::bank::Answer;
@@ -19,6 +19,7 @@ use crate::track::{STEPS_KEPT, Source, Track};
 use crate::trust::Unfit;
 use crate::units::Ticks;
 use crate::word::Word;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Follows five of the kernel's clocks: REALTIME, MONOTONIC, BOOTTIME, TAI and MONOTONIC_RAW, each on its own and
@@ -66,6 +67,7 @@ const FIT: u64 = 1;
 
 /// Where a reading came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// Computed from the counter.
     Counter,
@@ -75,6 +77,7 @@ pub enum Origin {
 
 /// A reading, with what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reading {
     /// Nanoseconds from the clock's zero.
     pub nanos: i64,
@@ -83,14 +86,25 @@ pub struct Reading {
     pub error_ns: u64,
     /// The same if the kernel has kept its rate: tens of nanoseconds.
     pub steady_error_ns: u64,
-    /// Whence.
+    /// Where it came from.
     pub origin: Origin,
 }
 
-/// What became of one clock so far.
+/// A step of the kernel's clock, or of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step {
+    /// The clock's time after it, in nanoseconds.
+    pub at_ns: i64,
+    /// How far it went, in nanoseconds; 0 where the counter began anew, so that nobody can tell.
+    pub by_ns: i64,
+}
+
+/// What became of one clock so far; shown as one sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
-    /// Why readings come from the kernel; `None` where the counter is used, or nothing was read yet.
+    /// Why readings come from the kernel for good or for long; `None` where the counter is used or will be soon.
     pub unfit: Option<Unfit>,
     /// Whether a read would be answered from the counter now.
     pub fast: bool,
@@ -104,7 +118,7 @@ pub struct Status {
     pub kernel_answers: u64,
     /// Changes of the kernel's rate that were noticed.
     pub slews: u64,
-    /// Times that ours was ahead of a clock that may not go back.
+    /// Times that the line was ahead of a clock that may not go back.
     pub aheads: u64,
     /// Steps of the kernel's clock, or of the counter.
     pub steps: u64,
@@ -114,8 +128,37 @@ pub struct Status {
     pub residual_ns: i64,
     /// The largest of those either way.
     pub residual_max_ns: u64,
-    /// The last steps, the newest first: the clock's time after it, and how far it went; both in nanoseconds.
-    pub last_steps: [Option<(i64, i64)>; STEPS_KEPT],
+    /// The last steps, the newest first.
+    pub last_steps: [Option<Step>; STEPS_KEPT],
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = self.unfit {
+            return write!(f, "from the kernel: {reason}");
+        }
+        if !self.fast {
+            let why = match self.refreshes {
+                0 => "not read yet",
+                1..3 => "starting (the first 1.2 ms)",
+                _ => "between two lines (after a pause or a step)",
+            };
+            return write!(f, "from the kernel: {why}");
+        }
+        write!(
+            f,
+            "from the counter at {}.{:03} MHz, compared with the kernel every {}.{} ms, {} times so far, off its \
+             prediction by at most {} ns; {} slews, {} steps",
+            self.frequency_hz / 1_000_000,
+            self.frequency_hz / 1_000 % 1_000,
+            (self.period_ns + 50_000) / 1_000_000,
+            (self.period_ns + 50_000) / 100_000 % 10,
+            self.refreshes,
+            self.residual_max_ns,
+            self.slews,
+            self.steps,
+        )
+    }
 }
 
 impl<C: Counter, K: Kernel> Clock<C, K> {
@@ -257,7 +300,8 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         let last_steps = core::array::from_fn(|age| {
             let index = steps.checked_sub(age as u64 + 1)?;
             let step = &track.steps[index as usize % STEPS_KEPT];
-            Some((step[0].load(Relaxed) as i64, step[1].load(Relaxed) as i64))
+            let [at, by] = [&step[0], &step[1]].map(|word| word.load(Relaxed) as i64);
+            Some(Step { at_ns: at, by_ns: by })
         });
         Some(Status {
             unfit: self.unfit().or_else(|| track.distrust()),

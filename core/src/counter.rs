@@ -25,12 +25,14 @@ pub trait Counter {
     /// rule, microseconds where a load before it misses the caches.
     fn ticks_unordered(&self) -> Ticks;
     /// An ordered reading by one of the instruction sequences that [`form`](Self::form) names.
+    #[doc(hidden)]
     #[inline(always)]
     fn ticks_by(&self, form: u64) -> Ticks {
         let _ = form;
         self.ticks()
     }
     /// The ordered sequence that is the cheapest here; any number but 0.
+    #[doc(hidden)]
     fn form(&self) -> u64 {
         1
     }
