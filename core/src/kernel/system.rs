@@ -112,7 +112,8 @@ pub(crate) fn read_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a [u8],
     read(path, room, |_| true)
 }
 
-/// The same for a file that the kernel itself makes up: one of that name in a chroot, on a disk, may say anything.
+/// The same for a file that the kernel itself makes up; empty where it does not: a file of that name in a chroot, on a
+/// disk, may say anything.
 pub(super) fn read_proc_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a [u8], Errno> {
     const PROC_SUPER_MAGIC: usize = 0x9fa0;
     let is_made_up = |file: usize| {
@@ -132,7 +133,6 @@ fn read<'a>(
     room: &'a mut [u8],
     is_right: impl FnOnce(usize) -> bool,
 ) -> Result<&'a [u8], Errno> {
-    const NOENT: Errno = Errno(2);
     let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
     let path = path.as_ptr() as usize;
     // SAFETY: the path is a C string.
@@ -143,7 +143,7 @@ fn read<'a>(
         // SAFETY: writes at most `length` bytes.
         checked(unsafe { arch::syscall(nr.read, [file, at, length, 0, 0]) })
     } else {
-        Err(NOENT)
+        Ok(0)
     };
     // SAFETY: the descriptor was opened above and is used by nobody else.
     unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0]) };

@@ -162,7 +162,8 @@ fn ask(function: Option<Gettime>, clock: ClockId) -> Result<Timespec, Errno> {
 
 /// The address of the vDSO from the auxiliary vector: read from /proc, else asked of the kernel (Linux 6.4).
 ///
-/// In this order: valgrind unmaps the vDSO and shows a vector without it in /proc, but lets the kernel tell its own.
+/// In this order: valgrind unmaps the vDSO and shows a file of its own in /proc, but lets the kernel tell its own vector. A
+/// file that is not the kernel's names no vDSO: then it is system calls.
 fn sysinfo_ehdr() -> Result<usize, NoVdso> {
     const PR_GET_AUXV: usize = 0x4155_5856;
     let Some(nr) = arch::NR else { return Err(NoVdso::NotThisProcessor) };
