@@ -37,7 +37,7 @@ impl Counter for ProcessCounter {
         SharedHardware.form()
     }
 
-    /// Asked at the first read of the process, and of each child that it forks.
+    /// Asked at the first read of the process; children that it forks keep the verdict.
     fn fit(&self) -> Result<(), Unfit> {
         SharedHardware.fit()?;
         // Where the kernel cannot, a child overrules what it inherits after a second at most.

@@ -15,7 +15,8 @@ use std::time::Duration;
 ///
 /// Never goes back within a thread, nor, from [`now`](Self::now), across threads. Steered as the kernel steers it
 /// (NTP), not stepped; stands still while the machine is suspended. Its nanoseconds are the kernel's own (since boot,
-/// as this process's time namespace sees it), so they may be handed to timerfd, to a futex, or to another process.
+/// as this process's time namespace sees it), so they may be handed to timerfd, to a futex, or to
+/// another process (on Linux, x86-64 and aarch64; elsewhere they count from the first read).
 ///
 /// Durations before the clock's zero can be subtracted: there is room for 292 billion years below it, as in the
 /// standard library on Linux.

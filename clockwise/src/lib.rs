@@ -1,9 +1,9 @@
 //! The kernel's time at the price of reading a counter.
 //!
-//! [`Instant`] and [`SystemTime`] read like the standard library's, method by method, and *are* the kernel's
+//! [`Instant`] and [`SystemTime`] read like the standard library's, method by method, and follow the kernel's
 //! `CLOCK_MONOTONIC` and `CLOCK_REALTIME` to within tens of nanoseconds, for as long as the process lives. Nothing
-//! is calibrated at the start, no thread runs, nothing is allocated: the first readers of each period of 4 ms compare
-//! the processor's counter with the kernel's clock, all others only read the counter.
+//! is calibrated at the start, no thread runs, nothing is allocated: one reader in each period of 4 ms compares the
+//! processor's counter with the kernel's clock, all others only read the counter.
 //!
 //! ```
 //! use clockwise::{Instant, SystemTime};
@@ -36,7 +36,9 @@
 //!
 //! # What does not hold
 //!
-//! * A step of the wall clock is followed at the next refresh: within 5 ms while somebody reads.
+//! * A step of the wall clock is followed within one period while somebody reads: 4 ms, and up to 250 ms where the kernel
+//!   is slow to read ([`Status::period_ns`]).
+//! * Where time is read less than a thousand times a second, the kernel answers: its clock is as good then.
 //! * Time is the kernel's. If the kernel's clock is wrong, this one is wrong in the same way; see
 //!   [`Bounded::utc`].
 //! * On targets without system calls of our own (all but x86-64 and aarch64 Linux) [`Instant`] is the standard

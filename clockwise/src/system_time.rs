@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// A time of the wall clock, `CLOCK_REALTIME`, to the nanosecond; reads like [`std::time::SystemTime`].
 ///
-/// Goes back where the wall clock is set back, or at a leap second; a step is followed within 5 ms while somebody
-/// reads. Between steps it does not go back from one read of a thread to the next. Counts while the machine is
+/// Goes back where the wall clock is set back, or at a leap second; a step is followed within one
+/// period (4 ms as a rule) while somebody reads. Between steps it does not go back from one read of a thread to the next. Counts while the machine is
 /// suspended.
 ///
 /// ```
