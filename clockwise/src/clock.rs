@@ -99,7 +99,7 @@ impl<'a, C: Counter, K: Kernel> Clock<'a, C, K> {
         self.engine.now_relaxed(self.id)
     }
 
-    /// As [`now`](Self::now), as an [`Instant`](crate::Instant): for code that takes MONOTONIC from a clock of its
+    /// As [`now`](Self::now), as an [`Instant`]: for code that takes MONOTONIC from a clock of its
     /// caller's, so that a test can give it one that is set by hand.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ impl Refresher {
     /// Starts the thread, for these clocks of the process.
     ///
     /// # Errors
-    /// `InvalidInput` for a clock that is not followed (see [`Clock`](crate::Clock)); the system gives no thread.
+    /// `InvalidInput` for a clock that is not followed (see [`Clock`]); the system gives no thread.
     pub fn start(clocks: &[ClockId]) -> io::Result<Self> {
         if let Some(&id) = clocks.iter().find(|&&id| Clock::new(id).status().is_none()) {
             let words =
