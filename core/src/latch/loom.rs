@@ -340,7 +340,7 @@ fn a_holder_goes_on_to_write_or_is_overruled_but_not_both() {
         let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Early);
         let other = other.join().unwrap();
         assert_eq!(went_on, other.is_err());
-        assert_eq!(lock.is_early(), went_on);
+        assert_eq!(lock.is_writing(), went_on);
         // What the overruled one does with its proof has no effect.
         if let Ok(mut other) = other {
             assert!(!lock.advance(&mut slow, Ticks(16 + SECOND), Phase::Late));
