@@ -55,6 +55,12 @@ impl<T: Copy> Bounded<T> {
         self.reading.origin
     }
 
+    /// All that is known about it.
+    #[must_use]
+    pub const fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
     fn error(&self) -> Duration {
         Duration::from_nanos(self.reading.error_ns)
     }
@@ -91,7 +97,28 @@ impl Bounded<SystemTime> {
     /// `None` where nobody disciplines the clock. Asks the kernel: a system call (`adjtimex`, nothing is set).
     #[must_use]
     pub fn utc(&self) -> Option<(SystemTime, SystemTime)> {
-        let error = self.error() + Duration::from_nanos(kernel::utc_error()?.error_ns);
+        self.within(kernel::utc_error()?.error_ns)
+    }
+
+    /// The interval, where the kernel's clock may be off by `error_ns`.
+    fn within(&self, error_ns: u64) -> Option<(SystemTime, SystemTime)> {
+        let error = self.error() + Duration::from_nanos(error_ns);
         Some((self.time.checked_sub(error)?, self.time.checked_add(error)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errors_of_the_reading_and_of_the_kernel_add_up() {
+        let mut reading = *SystemTime::now_with_bound().reading();
+        (reading.nanos, reading.error_ns) = (1_000_000, 300);
+        let bounded = Bounded::new(SystemTime::from_nanos(1_000_000), reading);
+        let expected = (SystemTime::from_nanos(499_700), SystemTime::from_nanos(1_500_300));
+        assert_eq!(bounded.within(500_000), Some(expected));
+        assert_eq!(bounded.earliest(), SystemTime::from_nanos(999_700));
+        assert_eq!(bounded.latest(), SystemTime::from_nanos(1_000_300));
     }
 }

@@ -24,7 +24,7 @@ pub fn monotonic() -> Instant {
     Instant::from_nanos(read(ClockId::MONOTONIC_COARSE, ClockId::MONOTONIC))
 }
 
-/// `CLOCK_REALTIME_COARSE`: at most a tick behind the wall clock. File times of many file systems are taken from it.
+/// `CLOCK_REALTIME_COARSE`, which goes back where the wall clock is set back: at most a tick behind the wall clock. File times of many file systems are taken from it.
 ///
 /// # Panics
 /// As [`SystemTime::now`].

@@ -73,7 +73,7 @@ mod worker;
 
 pub use bounded::Bounded;
 pub use clock::Clock;
-pub use clockwise_core::clock::{Origin, Outcome, Reading, Status};
+pub use clockwise_core::clock::{Origin, Outcome, Reading, Status, Step};
 pub use clockwise_core::counter::Counter;
 pub use clockwise_core::kernel::{ClockId, Errno, Kernel};
 pub use clockwise_core::trust::{NoCounter, Unfit};

@@ -53,6 +53,16 @@ pub fn recent_system_time() -> SystemTime {
 ///
 /// A child of `fork` does not have the thread: there [`is_running`](Self::is_running) is false, [`recent()`] reads
 /// the clock, and another ticker can be started.
+///
+/// ```
+/// use clockwise::{Ticker, TickerError};
+/// use std::time::Duration;
+/// let ticker = Ticker::start(Duration::from_millis(1))?;
+/// assert!(ticker.is_running());
+/// let second = Ticker::start(Duration::from_millis(1));
+/// assert!(matches!(second, Err(TickerError::Running)));
+/// # Ok::<(), TickerError>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the thread ends when this is dropped: keep it in a variable"]
 pub struct Ticker {

@@ -137,6 +137,12 @@ impl SystemTime {
 }
 
 /// How much later the other time lies, as [`std::time::SystemTimeError`].
+///
+/// ```
+/// use clockwise::SystemTime;
+/// let (earlier, later) = (SystemTime::from_nanos(5), SystemTime::from_nanos(7));
+/// assert_eq!(earlier.duration_since(later).unwrap_err().duration().as_nanos(), 2);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemTimeError(Duration);
 

@@ -373,3 +373,20 @@ fn a_refresher_keeps_a_clock_that_nobody_reads() {
     drop(refresher);
     assert!(from_counter, "{:?}", clock.status());
 }
+
+#[test]
+fn the_coarse_clocks_step_with_the_kernels_timer_and_the_fine_ones_do_not() {
+    if !System::AVAILABLE {
+        not_tried("coarse clocks", "they are the fine ones here");
+        return;
+    }
+    let (mut coarse_steps, mut fine_steps) = (0, 0);
+    let (mut coarse_last, mut fine_last) = (coarse::monotonic(), Instant::now());
+    for _ in 0..100_000 {
+        let (coarse, fine) = (coarse::monotonic(), Instant::now());
+        coarse_steps += u32::from(coarse != coarse_last);
+        fine_steps += u32::from(fine != fine_last);
+        (coarse_last, fine_last) = (coarse, fine);
+    }
+    assert!(coarse_steps < fine_steps / 100, "{coarse_steps} coarse, {fine_steps} fine");
+}

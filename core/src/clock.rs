@@ -76,6 +76,23 @@ pub enum Origin {
 }
 
 /// A reading, with what is known about it.
+///
+/// ```
+/// use clockwise_core::clock::Clock;
+/// use clockwise_core::counter::SharedHardware;
+/// use clockwise_core::kernel::{ClockId, SharedLinux};
+///
+/// # if clockwise_core::kernel::System::AVAILABLE {
+/// static CLOCK: Clock<SharedHardware, SharedLinux> = Clock::new(SharedHardware, SharedLinux);
+/// let reading = CLOCK.reading(ClockId::BOOTTIME)?;
+/// assert!(reading.steady_error_ns <= reading.error_ns);
+/// println!("{} ns, by the {:?}", reading.nanos, reading.origin);
+/// if let Some(status) = CLOCK.status(ClockId::BOOTTIME) {
+///     println!("{status}");
+/// }
+/// # }
+/// # Ok::<(), clockwise_core::kernel::Errno>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {

@@ -85,3 +85,84 @@ pub fn take(
 fn is_wide(best: Option<Sample>, narrowest: Ticks) -> bool {
     best.is_none_or(|best| best.half_width.0 > narrowest.0.saturating_mul(2))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Timespec;
+    use core::cell::Cell;
+
+    /// A counter and a kernel in one: `costs` says how many ticks pass in each reading of the kernel, which happens
+    /// half-way; reading the counter takes none.
+    struct Script<'a> {
+        ticks: Cell<u64>,
+        read: Cell<usize>,
+        costs: &'a [i64],
+    }
+
+    impl Counter for Script<'_> {
+        fn ticks(&self) -> Ticks {
+            Ticks(self.ticks.get())
+        }
+
+        fn ticks_unordered(&self) -> Ticks {
+            self.ticks()
+        }
+    }
+
+    impl Kernel for Script<'_> {
+        fn now(&self, _: ClockId) -> Result<Timespec, Errno> {
+            let Some(&cost) = self.costs.get(self.read.get()) else { return Err(Errno::PERM) };
+            self.read.set(self.read.get() + 1);
+            let half_way = self.ticks.get().wrapping_add_signed(cost / 2);
+            self.ticks.set(self.ticks.get().wrapping_add_signed(cost));
+            Ok(Timespec::from_nanos(half_way as i64))
+        }
+    }
+
+    fn taken(costs: &[i64], narrowest: u64) -> Result<Taken, Errno> {
+        let script = Script { ticks: Cell::new(1_000), read: Cell::new(0), costs };
+        take(&script, &script, ClockId::MONOTONIC, Ticks(narrowest))
+    }
+
+    #[test]
+    fn the_narrowest_bracket_is_the_sample_and_the_last_answer_the_newest() {
+        for (costs, middle, half_width) in [
+            ([40, 60, 80], 1_020, 20),
+            ([60, 40, 80], 1_080, 20),
+            ([80, 60, 40], 1_160, 20),
+            ([9_000, 41, 9_000], 10_020, 21),
+        ] {
+            let taken = taken(&costs, 0).unwrap();
+            assert_eq!(taken.sample.ticks, Ticks(middle), "{costs:?}");
+            assert_eq!(taken.sample.half_width, Ticks(half_width), "{costs:?}");
+            assert_eq!(taken.sample.nanos, middle as i64, "{costs:?}");
+            assert_eq!(taken.readings, READINGS);
+            assert_eq!(taken.end, Ticks(1_000 + costs.iter().sum::<i64>() as u64));
+            assert_eq!(taken.newest_nanos, taken.end.0 as i64 - costs[2] + costs[2] / 2);
+        }
+    }
+
+    #[test]
+    fn more_are_read_while_all_are_wide_and_eight_at_most() {
+        let wide = [500; 9];
+        assert_eq!(taken(&wide, 0).unwrap().readings, 3, "it is not known what is wide");
+        assert_eq!(taken(&wide, 20).unwrap().readings, READINGS_MAX);
+        let mut late = wide;
+        late[4] = 80;
+        let taken = taken(&late, 20).unwrap();
+        assert_eq!(
+            (taken.readings, taken.sample.half_width),
+            (5, Ticks(40)),
+            "twice the narrowest will do"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_brackets_nothing_and_a_kernel_that_fails_is_an_error() {
+        let back = taken(&[-30, -30, -30], 0).unwrap();
+        assert_eq!(back.sample.half_width, Ticks(1 << 62));
+        assert_eq!(taken(&[-30, 50, -30], 0).unwrap().sample.half_width, Ticks(25));
+        assert_eq!(taken(&[40, 40], 0), Err(Errno::PERM));
+    }
+}

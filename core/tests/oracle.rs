@@ -174,7 +174,7 @@ fn follow(truth: Truth, width_ns: u64, numbers: &mut Numbers) {
     assert!(line.nanos >= truth.at(now.0), "below what the kernel may have said before");
     check(&line, &truth, &mut last, "first");
     for round in 0..2_000 {
-        // Somewhere in the last eighth of the current line.
+        // Somewhere in the last quarter of the current line.
         let soft = line.anchor.0.wrapping_add(line.soft.0).wrapping_sub(truth.zero_ticks);
         let soft_ns = truth.at(truth.zero_ticks.wrapping_add(soft)) - truth.zero_ns;
         at_ns = soft_ns as u64 + numbers.below(100_000);

@@ -18,7 +18,7 @@ const WINDOW: usize = 30;
 const RATE_WINDOW_PS: u64 = 13_000_000_000 * PS;
 /// No line that was made before it is used for so long after a change.
 const LINE_PS: u64 = 10_000_000 * PS;
-/// The start: two samples a millisecond apart, and what may come between.
+/// The start: three samples, and what may come between.
 const START_PS: u64 = 20_000_000 * PS;
 
 /// The largest reading so far, and when it began.
@@ -182,7 +182,7 @@ impl Checks {
     pub fn judge(&mut self, read: &Read, world: &World, after: &mut Aftermath, cores: bool) {
         let kernel = world.kernel(read.clock);
         self.keep(Line { end_ps: world.now_ps, what: What::Reading(*read, kernel) });
-        // Nothing holds across cores that disagree; that they are found out is checked elsewhere.
+        // Nothing holds across cores that disagree, but that nobody panics or waits.
         if cores {
             return;
         }

@@ -28,7 +28,7 @@ const ANY: Scenario = Scenario {
     broken: None,
 };
 
-/// Gaps that leave no period without a reading in its last eighth.
+/// Gaps that leave no period without a reading in its last quarter.
 const DENSE: u64 = 200_000;
 
 pub static QUIET: Scenario = Scenario {
