@@ -177,7 +177,7 @@ impl Instant {
     }
 }
 
-/// Off by the time between two reads (tens of nanoseconds), which makes it later, but at the latest time of all: the
+/// Off by the time between two reads (tens of nanoseconds): saturates at the ends of the range: the
 /// standard library does not tell its nanoseconds.
 impl From<std::time::Instant> for Instant {
     fn from(time: std::time::Instant) -> Self {
@@ -185,7 +185,10 @@ impl From<std::time::Instant> for Instant {
         let now = Self::now();
         match time.checked_duration_since(standard) {
             Some(ahead) => now.checked_add(ahead).unwrap_or(Self { nanos: wide::MAX }),
-            None => now - standard.duration_since(time),
+            None => {
+                let ago = standard.duration_since(time);
+                now.checked_sub(ago).unwrap_or(Self { nanos: wide::MIN })
+            }
         }
     }
 }
