@@ -255,6 +255,36 @@ fn a_writer_that_died_before_its_line_is_overruled_and_two_are_the_end() {
 }
 
 #[test]
+fn a_writer_that_died_before_the_first_line_is_overruled_after_4_s() {
+    let world = World::new();
+    let machine = Machine::new(&world, ClockId::MONOTONIC);
+    machine.kill(Death::Writing);
+    // No line has said how many ticks a second has: 2^32 of them at 1 GHz.
+    assert_eq!(machine.run(4_200 * MS), 0);
+    machine.run(100 * MS);
+    machine.is_fast_again();
+}
+
+#[test]
+fn a_clock_that_was_not_read_for_a_while_starts_again_when_it_is_read_densely() {
+    let world = World::new();
+    let machine = started(&world, ClockId::MONOTONIC);
+    for pause in [5 * MS, 100 * MS, SECOND, 100 * SECOND] {
+        world.pass(pause);
+        let refreshes = machine.status().refreshes;
+        // Two readings far apart are no reason for a line.
+        machine.read();
+        world.pass(2 * MS);
+        machine.read();
+        assert_eq!((machine.status().refreshes, machine.status().fast), (refreshes, false));
+        let took = machine.until(3 * MS, |status| status.fast);
+        // At once, or after a rate that is to be confirmed.
+        assert!(took < if pause < SECOND { 100 * US } else { 3 * MS }, "{pause}: {took}");
+        machine.is_fast_again();
+    }
+}
+
+#[test]
 fn a_kernel_that_steps_at_each_refresh_is_distrusted_for_10_s_then_for_20() {
     let world = World::new();
     let machine = started(&world, ClockId::REALTIME);
