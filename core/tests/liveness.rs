@@ -114,10 +114,13 @@ impl Kernel for Door<'_> {
         if world.now_ns.get() - world.asked_ns.get() > 500 * US {
             world.steer(world.unrest_ns.get(), world.rate_ppb.get());
         }
-        world.pass(world.kernel_cost_ns.get() / 2);
+        // Sooner or later within the call, so that brackets differ.
+        let cost = world.kernel_cost_ns.get();
+        let before = cost * (world.now_ns.get() / 10 * 7 % 11) / 10;
+        world.pass(before);
         world.die(Death::Sampling);
         let nanos = world.kernel_ns();
-        world.pass(world.kernel_cost_ns.get() / 2);
+        world.pass(cost - before);
         world.asked_ns.set(world.now_ns.get());
         Ok(Timespec::from_nanos(nanos))
     }
@@ -307,8 +310,11 @@ fn a_kernel_that_becomes_slow_to_read_is_left_alone_and_tried_again() {
     world.kernel_cost_ns.set(10 * KERNEL_COST);
     machine.until(100 * MS, |status| status.unfit == Some(Unfit::KernelSlow));
     assert_eq!(machine.run(SECOND), 0);
-    world.kernel_cost_ns.set(KERNEL_COST);
+    // Still so when it is tried again, which takes eight samples to tell.
     machine.until(10 * SECOND, |status| status.unfit.is_none());
+    machine.until(100 * MS, |status| status.unfit == Some(Unfit::KernelSlow));
+    world.kernel_cost_ns.set(KERNEL_COST);
+    machine.until(21 * SECOND, |status| status.unfit.is_none());
     machine.is_fast_again();
 }
 
@@ -370,8 +376,16 @@ fn a_kernel_that_changes_its_rate_is_a_slew_with_its_residual() {
     let world = World::new();
     let machine = started(&world, ClockId::MONOTONIC);
     let before = machine.status();
-    assert!(before.slews == 0 && before.residual_max_ns <= 10, "{before:?}");
+    assert!(before.slews == 0 && before.residual_max_ns <= 50, "{before:?}");
+    // Just after a sample, so that the next tells the new rate.
+    machine.until(5 * MS, |status| status.refreshes > before.refreshes);
     world.steer(0, world.rate_ppb.get() - 300_000);
+    machine.until(5 * MS, |status| status.slews == 1);
+    let slewed = machine.status();
+    assert!(slewed.residual_ns <= -500, "{slewed:?}");
+    machine.until(9 * MS, |status| status.refreshes > slewed.refreshes);
+    let next = machine.status();
+    assert!(next.residual_ns.abs() <= 200, "{next:?}");
     machine.run(100 * MS);
     let status = machine.status();
     // 300 ppm of a part of 4 ms; the rate that is taken over that is an average, so that the next is one more.
@@ -380,7 +394,7 @@ fn a_kernel_that_changes_its_rate_is_a_slew_with_its_residual() {
     assert!(status.steps == 0 && status.distrusts == 0, "{status:?}");
     machine.run(SECOND);
     let after = machine.status();
-    assert!(after.residual_ns.abs() <= 10 && after.slews == status.slews, "{after:?}");
+    assert!(after.residual_ns.abs() <= 50 && after.slews == status.slews, "{after:?}");
 }
 
 #[test]
@@ -400,4 +414,18 @@ fn a_minute_of_readings_stays_within_100_ns() {
     let status = machine.status();
     assert!(status.slews + status.steps + status.aheads + status.distrusts == 0, "{status:?}");
     assert!((14_000..30_000).contains(&status.refreshes), "{status:?}");
+}
+
+#[test]
+fn a_rate_that_wanders_is_followed_by_a_window_and_is_no_slew() {
+    let world = World::new();
+    let machine = started(&world, ClockId::MONOTONIC);
+    // A quarter of a ppm a second: 1 to 2 are in the window, and 4 ms make less than 10 ns of that; of all 15, 30 ns.
+    for _ in 0..600 {
+        world.steer(0, world.rate_ppb.get() + 25);
+        machine.run(100 * MS);
+        assert!(machine.read().1 <= 100);
+    }
+    let status = machine.status();
+    assert!(status.slews == 0 && status.residual_max_ns <= 60, "{status:?}");
 }
