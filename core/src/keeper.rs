@@ -8,7 +8,7 @@ use crate::timebase::{Change, Line, Mark, PERIOD_MAX_NS, PERIOD_NS, Timebase};
 use crate::trust::Unfit;
 use crate::units::Ticks;
 
-/// Undisturbed samples this much wider than at the start are a sign that the kernel has left the counter.
+/// Samples this much wider than the narrowest so far, many in a row, are a sign that the kernel has left the counter.
 const WIDER: u64 = 4;
 const WIDER_MAX: u64 = 8;
 /// At this sum of contradictions the counter is distrusted.

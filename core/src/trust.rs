@@ -52,8 +52,8 @@ pub enum Unfit {
     KernelSlow,
     /// This is a clock set by hand: it has no counter.
     Manual,
-    /// A refresher was stopped for good twice in the middle of publishing (a thread that was killed or jumped out
-    /// of a signal handler).
+    /// Twice a reader that was refreshing was stopped for over a second in the middle of publishing (a thread that
+    /// was killed or suspended, or jumped out of a signal handler).
     Abandoned,
 }
 
@@ -90,8 +90,8 @@ impl fmt::Display for Unfit {
             }
             Self::Manual => "this clock is set by hand",
             Self::Abandoned => {
-                "two threads were stopped for good while they published the time (killed, or by a jump out of a \
-                 signal handler): restart the program"
+                "two threads were stopped for over a second while they published the time (killed, suspended, or by a \
+                 jump out of a signal handler): restart the program"
             }
         })
     }
