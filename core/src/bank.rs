@@ -219,7 +219,7 @@ impl Bank {
     /// Makes the next line the current one, if it has begun. Best effort: while nobody does, it answers from where it is.
     pub(crate) fn promote(&self, counter: &impl Counter) {
         let form = counter.form();
-        let Ok(held) = self.lock.take(|| counter.ticks(), Phase::Late) else { return };
+        let Ok(held) = self.lock.take(|| counter.ticks(), Phase::Writing) else { return };
         // Looked at under the lock: another may have promoted it meanwhile, and made the one after.
         if let Some(line) = self.next.line().filter(|line| line.covers(counter.ticks())) {
             let is_newer =

@@ -95,12 +95,12 @@ pub struct SharedHardware;
 impl Counter for SharedHardware {
     #[inline(always)]
     fn ticks(&self) -> Ticks {
-        Ticks(arch::ticks_ordered())
+        Hardware(()).ticks()
     }
 
     #[inline(always)]
     fn ticks_unordered(&self) -> Ticks {
-        Ticks(arch::ticks_unordered())
+        Hardware(()).ticks_unordered()
     }
 
     #[inline(always)]

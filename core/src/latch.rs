@@ -154,10 +154,8 @@ impl Slot {
 pub(crate) enum Phase {
     /// Reads the kernel, and has written nothing: another may take over from it.
     Sampling = 1,
-    /// Writes, and began while a line answered.
-    Early = 2,
-    /// Writes, while the kernel answers.
-    Late = 3,
+    /// Writes: nobody may take over.
+    Writing = 2,
 }
 
 /// The right to make the next line: taken by one compare-and-swap or not at all, never waited for.
@@ -249,7 +247,7 @@ impl Lock {
 
     /// Whether somebody is writing.
     pub(crate) fn is_writing(&self) -> bool {
-        self.word.load(Acquire) & PHASE >= Phase::Early as u64
+        self.word.load(Acquire) & PHASE == Phase::Writing as u64
     }
 
     /// Says how many ticks a second has.

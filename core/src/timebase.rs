@@ -153,13 +153,13 @@ impl Timebase {
                 || explained <= share_ppm(passed_ns, CONFIRM_PPM);
             Change::Kept
         } else if distance <= slewed && passed_ns >= WINDOW_NS {
-            // Over a long pause that may as well have been a step: the rate is not known any more.
+            // Over a long pause a thousandth explains seconds, also those of a sleep or a migration: the rate is not
+            // known any more.
             *self = Self::start(sample);
             return (Change::Slewed, residual);
         } else if distance <= slewed && self.turn(&heard) {
-            // A first rate is not confirmed by another one; and over a long pause a thousandth explains seconds, also
-            // those of a sleep or a migration. The next sample decides.
-            is_sure = self.is_sure && passed_ns < WINDOW_NS;
+            // A first rate is not confirmed by another one. The next sample decides.
+            is_sure = self.is_sure;
             Change::Slewed
         } else if !self.is_sure {
             *self = Self::start(sample);
@@ -294,8 +294,7 @@ impl Timebase {
         };
         let horizon = Ticks((start.since(self.newest.ticks)?.0).saturating_add(period.0));
         let drift = self.rate_error().nanos_saturating(horizon);
-        let off = ahead_ns.saturating_add(3);
-        let off = off.saturating_add(drift.saturating_mul(2));
+        let off = ahead_ns.saturating_add(3).saturating_add(drift.saturating_mul(2));
         let steady = off.saturating_add(self.newest.error);
         // Against what the kernel was heard to say; what it has done since grows with the time since then.
         let estimate_off = self.said.nanos.abs_diff(self.newest.nanos);

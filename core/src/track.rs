@@ -252,8 +252,7 @@ impl Track {
         let told = keeper.take_in(&taken, began, source.may_step);
         let front = bank.front.line().filter(|line| line.covers(taken.end));
         let next = front.and_then(|front| keeper.line_after(&front));
-        let phase = if front.is_some() { Phase::Early } else { Phase::Late };
-        if !bank.lock.advance(&mut held, taken.end, phase) {
+        if !bank.lock.advance(&mut held, taken.end, Phase::Writing) {
             return Ok((Outcome::Busy, heard));
         }
         // Read after the phase was set: if the line still answers now, whoever comes after its end sees the phase.
@@ -283,18 +282,18 @@ impl Track {
             counts.residual_ns.store(residual_ns as u64, Relaxed);
             counts.residual_max_ns.fetch_max(residual_ns.unsigned_abs(), Relaxed);
         }
-        match told.change {
-            Some(Change::Slewed) => counts.slews.fetch_add(1, Relaxed),
-            Some(Change::Ahead) => counts.aheads.fetch_add(1, Relaxed),
-            Some(Change::Stepped) => {
-                let number = counts.steps.fetch_add(1, Relaxed);
-                let step = &self.steps[number as usize % STEPS_KEPT];
-                step[0].store(told.nanos as u64, Relaxed);
-                step[1].store(told.step_ns as u64, Relaxed);
-                number
-            }
-            _ => 0,
+        let of_its_kind = match told.change {
+            Some(Change::Slewed) => Some(&counts.slews),
+            Some(Change::Ahead) => Some(&counts.aheads),
+            Some(Change::Stepped) => Some(&counts.steps),
+            _ => None,
         };
+        let number = of_its_kind.map_or(0, |count| count.fetch_add(1, Relaxed));
+        if told.change == Some(Change::Stepped) {
+            let step = &self.steps[number as usize % STEPS_KEPT];
+            step[0].store(told.nanos as u64, Relaxed);
+            step[1].store(told.step_ns as u64, Relaxed);
+        }
         if matches!(told.outcome, Outcome::Distrusted(_)) {
             counts.distrusts.fetch_add(1, Relaxed);
         }

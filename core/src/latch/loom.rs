@@ -272,7 +272,7 @@ impl Kept {
     /// Takes the lock if it can and changes the words, which are seen as the last holder left them.
     fn use_once(&self, now: Ticks) -> bool {
         let Ok(mut held) = self.lock.take(|| now, Phase::Sampling) else { return false };
-        if !self.lock.advance(&mut held, Ticks(now.0 + 8), Phase::Late) {
+        if !self.lock.advance(&mut held, Ticks(now.0 + 8), Phase::Writing) {
             return false;
         }
         let [first, second] = [0, 1].map(|at: usize| self.words[at].load(Relaxed));
@@ -298,7 +298,7 @@ fn contend(preemptions: usize, fault: Option<Fault>, now: [Ticks; 2], dead: bool
         assert!(uses >= 1, "nobody got the lock");
         assert_eq!(kept.words[0].load(Relaxed), uses, "not what the last holder left");
         if let Some(mut zombie) = zombie {
-            assert!(!kept.lock.advance(&mut zombie, Ticks(12), Phase::Late));
+            assert!(!kept.lock.advance(&mut zombie, Ticks(12), Phase::Writing));
             kept.lock.release(zombie);
         }
         assert!(kept.use_once(Ticks(5 * SECOND)), "it was given back");
@@ -337,15 +337,15 @@ fn a_holder_goes_on_to_write_or_is_overruled_but_not_both() {
         let mut slow = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
         let shared = Arc::clone(&lock);
         let other = thread::spawn(move || shared.take(|| Ticks(8 + SECOND), Phase::Sampling));
-        let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Early);
+        let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Writing);
         let other = other.join().unwrap();
         assert_eq!(went_on, other.is_err());
         assert_eq!(lock.is_writing(), went_on);
         // What the overruled one does with its proof has no effect.
         if let Ok(mut other) = other {
-            assert!(!lock.advance(&mut slow, Ticks(16 + SECOND), Phase::Late));
+            assert!(!lock.advance(&mut slow, Ticks(16 + SECOND), Phase::Writing));
             lock.release(slow);
-            assert!(lock.advance(&mut other, Ticks(16 + SECOND), Phase::Late), "still held");
+            assert!(lock.advance(&mut other, Ticks(16 + SECOND), Phase::Writing), "still held");
         }
     });
 }
@@ -356,7 +356,7 @@ fn a_holder_that_stopped_while_it_wrote_is_reported_and_never_overruled() {
         let lock = Arc::new(Lock::new());
         lock.set_lease(Ticks(SECOND));
         let mut held = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
-        assert!(lock.advance(&mut held, Ticks(8), Phase::Early));
+        assert!(lock.advance(&mut held, Ticks(8), Phase::Writing));
         let shared = Arc::clone(&lock);
         let other =
             thread::spawn(move || shared.take(|| Ticks(16 + SECOND), Phase::Sampling).err());

@@ -101,7 +101,7 @@ fn threads_that_take_the_lock_never_hold_it_together() {
                 thread::yield_now();
                 continue;
             };
-            assert!(lock.advance(&mut held, Ticks(8), Phase::Late));
+            assert!(lock.advance(&mut held, Ticks(8), Phase::Writing));
             let [first, second] = [0, 1].map(|at: usize| words[at].load(Relaxed));
             assert_eq!(first, second);
             words[0].store(first + 1, Relaxed);
