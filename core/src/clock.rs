@@ -13,10 +13,10 @@
 use crate::bank::Answer;
 use crate::counter::Counter;
 use crate::kernel::{self, ClockId, Errno, Kernel};
-use crate::timebase::Line;
+use crate::timebase::{Line, PERIOD_MAX_NS, START_NS};
 pub use crate::track::Outcome;
 use crate::track::{STEPS_KEPT, Source, Track};
-use crate::trust::Unfit;
+use crate::trust::{NoCounter, Unfit};
 use crate::units::Ticks;
 use crate::word::Word;
 use core::fmt;
@@ -52,6 +52,8 @@ pub struct Clock<C, K> {
     /// 0: not asked yet; 1: the counter may be used; else the code of the reason why not. Outlives a fork: a child
     /// behind a filter that kills cannot ask again.
     verdict: Word,
+    /// For how long a line holds, in nanoseconds; 0: as the keeper thinks best.
+    max_age_ns: Word,
     counter: C,
     kernel: K,
 }
@@ -64,6 +66,29 @@ struct State {
 }
 
 const FIT: u64 = 1;
+
+/// The clocks that are followed, in the order in which they are counted and noted.
+pub const FOLLOWED: [ClockId; 5] = [
+    ClockId::MONOTONIC,
+    ClockId::REALTIME,
+    ClockId::BOOTTIME,
+    ClockId::TAI,
+    ClockId::MONOTONIC_RAW,
+];
+
+/// The place of a clock in [`FOLLOWED`]; `None` for one that is not followed.
+#[inline(always)]
+#[must_use]
+pub const fn followed(clock: ClockId) -> Option<usize> {
+    Some(match clock {
+        ClockId::MONOTONIC => 0,
+        ClockId::REALTIME => 1,
+        ClockId::BOOTTIME => 2,
+        ClockId::TAI => 3,
+        ClockId::MONOTONIC_RAW => 4,
+        _ => return None,
+    })
+}
 
 /// Where a reading came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +174,67 @@ pub struct Status {
     pub last_steps: [Option<Step>; STEPS_KEPT],
 }
 
+/// Whether people may set it.
+const fn may_step(clock: ClockId) -> bool {
+    matches!(clock, ClockId::REALTIME | ClockId::TAI)
+}
+
+/// How many words a [`Status`] has.
+pub const STATUS_WORDS: usize = 12 + 2 * STEPS_KEPT;
+
+impl Status {
+    /// As words, to be handed from a process to another.
+    #[must_use]
+    pub fn to_words(&self) -> [u64; STATUS_WORDS] {
+        let mut words = [0; STATUS_WORDS];
+        let unfit = self.unfit.map_or(0, Unfit::code);
+        let (first, steps) = words.split_at_mut(12);
+        first.copy_from_slice(&[
+            unfit,
+            u64::from(self.fast),
+            self.frequency_hz,
+            self.period_ns,
+            self.refreshes,
+            self.kernel_answers,
+            self.slews,
+            self.aheads,
+            self.steps,
+            self.distrusts,
+            self.residual_ns as u64,
+            self.residual_max_ns,
+        ]);
+        for (words, step) in steps.chunks_exact_mut(2).zip(self.last_steps.iter().flatten()) {
+            words.copy_from_slice(&[step.at_ns as u64, step.by_ns as u64]);
+        }
+        words
+    }
+
+    /// From such words; whatever they are.
+    #[must_use]
+    pub fn from_words(words: &[u64; STATUS_WORDS]) -> Self {
+        let step = |age: usize| {
+            let is_kept = (age as u64) < words[8];
+            let [at, by] = [words[12 + 2 * age], words[13 + 2 * age]];
+            is_kept.then_some(Step { at_ns: at as i64, by_ns: by as i64 })
+        };
+        Self {
+            unfit: Unfit::from_code(words[0]),
+            fast: words[1] != 0,
+            frequency_hz: words[2],
+            period_ns: words[3],
+            refreshes: words[4],
+            kernel_answers: words[5],
+            slews: words[6],
+            aheads: words[7],
+            steps: words[8],
+            distrusts: words[9],
+            residual_ns: words[10] as i64,
+            residual_max_ns: words[11],
+            last_steps: core::array::from_fn(step),
+        }
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(reason) = self.unfit {
@@ -183,7 +269,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// read.
     pub const fn new(counter: C, kernel: K) -> Self {
         let state = State { tracks: [const { Track::new() }; 5] };
-        Self { state, verdict: Word::new(0), counter, kernel }
+        Self { state, verdict: Word::new(0), max_age_ns: Word::new(0), counter, kernel }
     }
 
     /// What `clock` says, in nanoseconds: ordered, so that it is not older than anything the thread has seen.
@@ -248,8 +334,24 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
 
     fn answer(&self, clock: ClockId) -> Result<Answer, Errno> {
         match self.track(clock) {
-            Some(track) if self.is_fit() => track.answer(&self.source(clock)),
-            _ => self.kernel.now(clock).map(|time| Answer::Kernel(time.nanos_i64(), 0)),
+            Some(track) if self.is_fit() => {
+                let answer = track.answer(&self.source(clock));
+                self.take_out_if_forbidden();
+                answer
+            }
+            track => {
+                let nanos = self.kernel.now(clock)?.nanos_i64();
+                // Lines may have answered before the counter was forbidden.
+                let floor = track.map_or(i64::MIN, |track| track.floor(may_step(clock)));
+                Ok(Answer::Kernel(nanos.max(floor), nanos.max(floor).abs_diff(nanos)))
+            }
+        }
+    }
+
+    /// A line that this thread has put must not be read in the one that may not read the counter.
+    fn take_out_if_forbidden(&self) {
+        if !self.is_fit() {
+            self.state.tracks.iter().for_each(Track::take_out);
         }
     }
 
@@ -260,29 +362,26 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// The kernel's.
     pub fn refresh(&self, clock: ClockId) -> Result<Outcome, Errno> {
         match self.track(clock) {
-            Some(track) if self.is_fit() => track.refresh_ahead(&self.source(clock)),
+            Some(track) if self.is_fit() => {
+                let outcome = track.refresh_ahead(&self.source(clock));
+                self.take_out_if_forbidden();
+                outcome
+            }
             Some(_) => Ok(self.unfit().map_or(Outcome::NotDue, Outcome::Distrusted)),
             None => Err(Errno::INVAL),
         }
     }
 
     fn source(&self, clock: ClockId) -> Source<'_, C, K> {
-        let may_step = matches!(clock, ClockId::REALTIME | ClockId::TAI);
-        Source { counter: &self.counter, kernel: &self.kernel, clock, may_step }
+        let max_age_ns = self.max_age_ns.load(Relaxed);
+        let may_step = may_step(clock);
+        Source { counter: &self.counter, kernel: &self.kernel, clock, may_step, max_age_ns }
     }
 
     /// The track of a clock that is followed.
     #[inline(always)]
     fn track(&self, clock: ClockId) -> Option<&Track> {
-        let index = match clock {
-            ClockId::MONOTONIC => 0,
-            ClockId::REALTIME => 1,
-            ClockId::BOOTTIME => 2,
-            ClockId::TAI => 3,
-            ClockId::MONOTONIC_RAW => 4,
-            _ => return None,
-        };
-        Some(&self.state.tracks[index])
+        followed(clock).map(|index| &self.state.tracks[index])
     }
 
     #[inline]
@@ -295,6 +394,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
 
     /// Whoever comes at the same time comes to the same verdict.
     #[cold]
+    #[inline(never)]
     fn judge(&self) -> bool {
         let verdict = self.counter.fit().map_or_else(Unfit::code, |()| FIT);
         self.verdict.store(verdict, Relaxed);
@@ -304,6 +404,42 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// Why the counter may not be used in this process, if it was asked and may not.
     pub fn unfit(&self) -> Option<Unfit> {
         Unfit::from_code(self.verdict.load(Relaxed))
+    }
+
+    /// Judges the counter now, so that no later read has to: for whoever may be forbidden to make system calls later.
+    /// Reads no clock.
+    pub fn judge_now(&self) {
+        self.is_fit();
+    }
+
+    /// The counter will be forbidden, to one thread at least: from now on the kernel answers, to all threads. A thread
+    /// that is publishing a line at this moment takes it out again, nanoseconds later.
+    pub fn forbid(&self) {
+        if self.verdict.load(Relaxed) == FIT {
+            let ticks = self.counter.ticks();
+            self.state.tracks.iter().for_each(|track| track.remember(ticks));
+        }
+        self.verdict.store(Unfit::NoCounter(NoCounter::Forbidden).code(), Relaxed);
+        kernel::leave_shared_vdso();
+        self.take_out_if_forbidden();
+    }
+
+    /// Lets a line hold for so long, from 1 ms to 250 ms; 0: 4 ms, longer where the kernel is slow to read. An older line is
+    /// further off after a change of the kernel's rate; a younger one costs more samples.
+    pub fn set_max_age_ns(&self, max_age_ns: u64) {
+        let range = START_NS..=PERIOD_MAX_NS;
+        let max_age_ns =
+            if max_age_ns == 0 { 0 } else { max_age_ns.clamp(*range.start(), *range.end()) };
+        self.max_age_ns.store(max_age_ns, Relaxed);
+    }
+
+    /// A number that changes with each sample and each answer of the kernel, for the clock at `index` of [`FOLLOWED`].
+    #[must_use]
+    pub fn progress(&self, index: usize) -> u64 {
+        let counts = self.state.tracks.get(index).map(|track| &track.counts);
+        counts.map_or(0, |counts| {
+            counts.refreshes.load(Relaxed).wrapping_add(counts.kernel_answers.load(Relaxed))
+        })
     }
 
     /// What became of `clock`; `None` for one that is not followed.

@@ -17,6 +17,8 @@ const STRIKES_MAX: u64 = 64;
 /// By how much a line that a stopped writer puts out may lie below what the kernel says meanwhile: half for the line's
 /// error, half for what a slew makes of two periods of 4 ms. See `bank`.
 pub(crate) const MARGIN_NS: u64 = 25_000;
+/// What may come on top of the width of a sample: its age, and rounding.
+const LATE_NS: u64 = 20;
 /// Contradictions weigh so much, and fade by one with each sample that agrees.
 const STRIKES_SLEW: u64 = 8;
 const STRIKES_STEP: u64 = 16;
@@ -122,12 +124,23 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// For how long the next line holds: so long that refreshing costs a thousandth of the time.
-    pub(crate) fn period_ns(&self) -> u64 {
+    /// For how long the next line holds: `max_age_ns`, if that is not 0; else so long that refreshing costs a thousandth
+    /// of the time.
+    pub(crate) fn period_ns(&self, max_age_ns: u64) -> u64 {
+        if max_age_ns != 0 {
+            return self.timebase.period_ns(max_age_ns);
+        }
         let sample = Ticks(self.narrowest.saturating_mul(2 * u64::from(sample::READINGS)));
         let sample_ns = self.timebase.scale.nanos_saturating(sample);
         let wanted_ns = sample_ns.saturating_mul(1_000).clamp(PERIOD_NS, PERIOD_MAX_NS);
         self.timebase.period_ns(wanted_ns)
+    }
+
+    /// How late a first line may begin: meanwhile the kernel's answers are held below it. Four times what an undisturbed
+    /// sample leaves open; on a machine that was busy at that moment the next reader tries again.
+    pub(crate) fn late_max_ns(&self) -> u64 {
+        let narrowest = Ticks(self.narrowest.saturating_mul(4));
+        self.timebase.scale.nanos_saturating(narrowest).saturating_add(LATE_NS)
     }
 
     /// Takes a sample in: the first if it `began` with it.
@@ -187,8 +200,8 @@ impl Keeper {
 
     /// The line to follow `line`, if it may be published while that one answers: one that may be further below the
     /// kernel than the margin may not; see `bank`.
-    pub(crate) fn line_after(&self, line: &Line) -> Option<Line> {
-        let next = self.timebase.line_after(line, self.period_ns());
+    pub(crate) fn line_after(&self, line: &Line, max_age_ns: u64) -> Option<Line> {
+        let next = self.timebase.line_after(line, self.period_ns(max_age_ns));
         next.filter(|next| self.timebase.error_at(next.end_ticks()) < MARGIN_NS / 2)
     }
 

@@ -6,12 +6,13 @@
 //!
 //! Must never call libc (another library may have replaced its functions, ourselves included) or allocate.
 
+pub mod pass;
 mod system;
 mod vdso;
 
 use crate::units::Timespec;
 use core::fmt;
-pub use system::{System, UtcError, sharpen_timers, utc_error};
+pub use system::{System, UtcError, map_shared, sharpen_timers, utc_error, who};
 pub(crate) use system::{counter_forbidden, read_file, wipe_on_fork};
 pub use vdso::{NoVdso, Vdso};
 
@@ -195,6 +196,14 @@ impl Kernel for Linux {
 /// looks) it is system calls for all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedLinux;
+
+impl SharedLinux {
+    /// Looks for the vDSO now, so that no read has to: for whoever may be forbidden to make system calls later. Reads no
+    /// clock.
+    pub fn find() {
+        vdso::look();
+    }
+}
 
 /// The counter is forbidden: [`SharedLinux`] asks by system calls, whatever was found before a fork.
 pub(crate) fn leave_shared_vdso() {

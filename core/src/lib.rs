@@ -97,4 +97,9 @@ mod track;
 #[cfg(not(all(test, loom)))]
 pub mod clock;
 
+#[cfg(not(all(test, loom)))]
+pub mod board;
+
+pub mod settings;
+
 pub mod laws;

@@ -101,6 +101,7 @@ impl Scale {
 
     /// As [`nanos`](Self::nanos), but `u64::MAX` where that would wrap.
     #[must_use]
+    #[inline(never)]
     pub const fn nanos_saturating(self, ticks: Ticks) -> u64 {
         let whole = (ticks.0 as u128).saturating_mul(self.whole as u128);
         let fraction = (ticks.0 as u128 * self.fraction as u128) >> 64;
@@ -110,6 +111,7 @@ impl Scale {
 
     /// How many whole ticks `nanos` last: `floor(nanos / scale)`, saturating; 0 for a scale of 0.
     #[must_use]
+    #[inline(never)]
     pub const fn ticks(self, nanos: u64) -> Ticks {
         let bits = self.bits();
         if bits == 0 {
@@ -121,6 +123,7 @@ impl Scale {
 
     /// The share of `parts_per_million` of this scale.
     #[must_use]
+    #[inline(never)]
     pub const fn share_ppm(self, parts_per_million: u64) -> Self {
         // At most 10^3 * 2^64 before: no overflow.
         Self::from_bits(self.bits() / 1_000_000 * parts_per_million as u128)

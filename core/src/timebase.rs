@@ -256,16 +256,23 @@ impl Timebase {
 
     /// The first line after the kernel itself has answered. It begins as long after `now`, a tick after the sample, as
     /// the estimate may be late: so nobody who was given the kernel's time by `now` is given less. Not below `floor`,
-    /// which others were given. `None` as above, and if the estimate is too far off or the sample over a millisecond old.
+    /// which others were given. `None` as above, and if it would be more than `late_max_ns`, or the sample is over a
+    /// millisecond old.
     #[must_use]
-    pub fn line_anew(&self, floor: i64, now: Ticks, period_ns: u64) -> Option<Line> {
+    pub fn line_anew(
+        &self,
+        floor: i64,
+        now: Ticks,
+        period_ns: u64,
+        late_max_ns: u64,
+    ) -> Option<Line> {
         let age = now.since(self.newest.ticks)?;
         // As far as the sample proves, and what a slew may have done since.
         let proven = self.newest.nanos.abs_diff(self.said.nanos).saturating_add(self.said.error);
         let slew = self.scale.share_ppm(SLEW_PPM).nanos_saturating(age);
         let late_ns = self.error_at(now).max(proven).saturating_add(slew).saturating_add(2);
         // An old sample does not know what has happened since.
-        if late_ns > ERROR_MAX_NS || self.scale.nanos_saturating(age) > START_NS {
+        if late_ns > late_max_ns.min(ERROR_MAX_NS) || self.scale.nanos_saturating(age) > START_NS {
             return None;
         }
         // A hundredth more, for the rate, and for the slew during the delay.
@@ -315,6 +322,7 @@ impl Timebase {
     }
 
     /// The estimate for a later tick.
+    #[inline(never)]
     fn at(&self, ticks: Ticks) -> Option<i64> {
         let passed = ticks.since(self.newest.ticks)?;
         self.newest.nanos.checked_add_unsigned(self.scale.nanos_saturating(passed))
@@ -397,6 +405,7 @@ impl Line {
 
     /// The time at `ticks`, if the line answers for it.
     #[must_use]
+    #[inline(never)]
     pub fn at(&self, ticks: Ticks) -> Option<i64> {
         let passed = ticks.since(self.anchor).filter(|&passed| passed <= self.hard)?;
         // Whoever made the line saw to it that its end is a time.
@@ -418,6 +427,7 @@ impl Line {
     /// How far from the kernel the line may be at `ticks`, whatever a slew of up to [`SLEW_PPM`] has done since
     /// the sample.
     #[must_use]
+    #[inline(never)]
     pub fn error_ns(&self, ticks: Ticks) -> u64 {
         let age = ticks.since(self.sampled).unwrap_or_default();
         let slew = self.slope.scale().share_ppm(SLEW_PPM).nanos_saturating(age);
@@ -454,9 +464,9 @@ mod tests {
     fn a_rate_that_is_next_to_unknown_gives_no_line() {
         let mut timebase = Timebase::start(&sample(0, 0, 1));
         timebase.next(&sample(1_000_000, 1_000_000, 1), false);
-        assert!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS).is_some());
+        assert!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS, ERROR_MAX_NS).is_some());
         timebase.scale_error = Scale::MAX;
-        assert_eq!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS), None);
+        assert_eq!(timebase.line_anew(0, Ticks(1_000_000), PERIOD_MAX_NS, ERROR_MAX_NS), None);
     }
 
     #[test]
@@ -472,7 +482,9 @@ mod tests {
                 let timebase =
                     Timebase { newest, middle, oldest, scale, is_sure, scale_error, said };
                 let now = Ticks(newest.ticks.0 + 200);
-                if let Some(line) = timebase.line_anew(0, now, timebase.period_ns(PERIOD_NS)) {
+                if let Some(line) =
+                    timebase.line_anew(0, now, timebase.period_ns(PERIOD_NS), ERROR_MAX_NS)
+                {
                     let delay = line.anchor.since(now).unwrap();
                     assert!(delay.0 <= line.hard.0 / 32, "{error} {baseline}: {line:?}");
                 }

@@ -26,6 +26,8 @@ pub(crate) struct Source<'a, C, K> {
     pub(crate) clock: ClockId,
     /// Whether people may set it.
     pub(crate) may_step: bool,
+    /// For how long a line is to hold; 0: as the keeper thinks best.
+    pub(crate) max_age_ns: u64,
 }
 
 /// Counts since the start of the process; each may be read at any time and lags by at most one.
@@ -102,6 +104,27 @@ impl Track {
         match self.bank() {
             Some(bank) => Unfit::from_code(bank.distrust.load(Relaxed)),
             None => Some(Unfit::Abandoned),
+        }
+    }
+
+    /// Remembers what the lines have given out by now.
+    pub(crate) fn remember(&self, ticks: Ticks) {
+        for bank in &self.banks {
+            bank.floor.fetch_max(bank.out().given_by(ticks).max(0) as u64, Relaxed);
+        }
+    }
+
+    /// The least that may be answered where there will be no line any more.
+    pub(crate) fn floor(&self, may_step: bool) -> i64 {
+        let floors = self.banks.iter().map(|bank| bank.floor.load(Relaxed) as i64);
+        if may_step { i64::MIN } else { floors.max().unwrap_or(i64::MIN) }
+    }
+
+    /// Takes all lines out, whoever holds the lock.
+    pub(crate) fn take_out(&self) {
+        for bank in &self.banks {
+            bank.front.clear();
+            bank.next.clear();
         }
     }
 
@@ -251,7 +274,7 @@ impl Track {
         let began = bank.wait.load(Relaxed) == NEVER || bank.distrust.load(Relaxed) != 0;
         let told = keeper.take_in(&taken, began, source.may_step);
         let front = bank.front.line().filter(|line| line.covers(taken.end));
-        let next = front.and_then(|front| keeper.line_after(&front));
+        let next = front.and_then(|front| keeper.line_after(&front, source.max_age_ns));
         if !bank.lock.advance(&mut held, taken.end, Phase::Writing) {
             return Ok((Outcome::Busy, heard));
         }
@@ -359,7 +382,8 @@ fn begin(
         return;
     };
     keeper.went_back = false;
-    let line = keeper.timebase.line_anew(floor, now, keeper.period_ns());
+    let period_ns = keeper.period_ns(source.max_age_ns);
+    let line = keeper.timebase.line_anew(floor, now, period_ns, keeper.late_max_ns());
     let form = source.counter.form();
     // Nor one that lies below what others were given meanwhile (the machine slept while this thread was stopped).
     let floor_now = if source.may_step || floor == 0 { i64::MIN } else { bank.given() };

@@ -2,7 +2,7 @@
 
 use clockwise_core::sample::Sample;
 use clockwise_core::scale::{Scale, Slope};
-use clockwise_core::timebase::{Change, Line, PERIOD_NS, Timebase};
+use clockwise_core::timebase::{Change, ERROR_MAX_NS, Line, PERIOD_NS, Timebase};
 use clockwise_core::units::Ticks;
 
 /// A fixed sequence of numbers (xorshift): the same failures on every machine.
@@ -169,7 +169,7 @@ fn follow(truth: Truth, width_ns: u64, numbers: &mut Numbers) {
     at_ns += 1_000_000;
     assert_eq!(base.next(&sample(at_ns, numbers), false).0, Change::Kept);
     let now = Ticks(truth.ticks(at_ns + 1_000));
-    let mut line = base.line_anew(0, now, base.period_ns(PERIOD_NS)).unwrap();
+    let mut line = base.line_anew(0, now, base.period_ns(PERIOD_NS), ERROR_MAX_NS).unwrap();
     let mut last = i64::MIN;
     assert!(line.nanos >= truth.at(now.0), "below what the kernel may have said before");
     check(&line, &truth, &mut last, "first");
@@ -214,8 +214,12 @@ fn a_clock_at_its_end_has_no_line() {
     let end = i64::MAX - 3_000_000;
     let mut base = Timebase::start(&sample(0, end - 2_000_000));
     assert_eq!(base.next(&sample(2_000_000, end), false).0, Change::Kept);
-    assert_eq!(base.line_anew(0, Ticks(2_000_000), PERIOD_NS), None, "it would pass 2^63");
-    assert!(base.line_anew(0, Ticks(2_000_000), 1_000_000).is_some());
+    assert_eq!(
+        base.line_anew(0, Ticks(2_000_000), PERIOD_NS, ERROR_MAX_NS),
+        None,
+        "it would pass 2^63"
+    );
+    assert!(base.line_anew(0, Ticks(2_000_000), 1_000_000, ERROR_MAX_NS).is_some());
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn a_line_that_is_ahead_goes_slower_by_a_hundredth_at_most_and_meets_the_kernel(
     let mut base = Timebase::start(&truth.sample(1_000_000, 10, &mut numbers));
     base.next(&truth.sample(5_000_000, 10, &mut numbers), false);
     let floor = truth.at(5_000_000) + 900_000;
-    let mut line = base.line_anew(floor, Ticks(5_000_100), PERIOD_NS).unwrap();
+    let mut line = base.line_anew(floor, Ticks(5_000_100), PERIOD_NS, ERROR_MAX_NS).unwrap();
     assert_eq!(line.nanos, floor);
     let mut rounds = 0;
     while line.end() > truth.at(line.end_ticks().0) + 100 {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use clockwise_core::sample::Sample;
-use clockwise_core::timebase::{Change, Line, PERIOD_MAX_NS, Timebase};
+use clockwise_core::timebase::{Change, ERROR_MAX_NS, Line, PERIOD_MAX_NS, Timebase};
 use clockwise_core::units::Ticks;
 use libfuzzer_sys::fuzz_target;
 
@@ -71,7 +71,7 @@ fn any_samples(input: &mut Input) {
             None => {
                 let floor = input.number() as i64;
                 let now = Ticks(next.ticks.0.wrapping_add(input.number()));
-                let line = timebase.line_anew(floor, now, period_ns);
+                let line = timebase.line_anew(floor, now, period_ns, ERROR_MAX_NS);
                 if let Some(line) = line {
                     assert!(line.nanos >= floor && line.nanos >= next.nanos, "{line:?}");
                 }
@@ -146,7 +146,7 @@ fn steady_samples(input: &mut Input) {
         let now = Ticks(ticks.wrapping_add(first));
         let line = match current.filter(|line| line.covers(now)) {
             Some(current) => timebase.line_after(&current, period_ns),
-            None => timebase.line_anew(0, now, period_ns),
+            None => timebase.line_anew(0, now, period_ns, ERROR_MAX_NS),
         };
         if let Some(line) = line {
             check(&line, Ticks(input.number()));

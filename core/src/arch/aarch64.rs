@@ -26,6 +26,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     fstatfs: 44,
     madvise: 233,
     adjtimex: 171,
+    mmap: 222,
+    getpid: 172,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -89,13 +91,13 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// As for the system call `number` with these arguments.
 #[inline(always)]
-pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 5]) -> isize {
-    let [a, b, c, d, e] = arguments;
+pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
     let result;
     // SAFETY: the kernel preserves all registers but x0; the caller vouches for the memory.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") a as isize => result, in("x1") b,
-            in("x2") c, in("x3") d, in("x4") e, clobber_abi("C"),
+            in("x2") c, in("x3") d, in("x4") e, in("x5") f, clobber_abi("C"),
             options(nostack));
     }
     result

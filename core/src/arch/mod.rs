@@ -47,6 +47,8 @@ pub(crate) struct Numbers {
     pub(crate) fstatfs: usize,
     pub(crate) madvise: usize,
     pub(crate) adjtimex: usize,
+    pub(crate) mmap: usize,
+    pub(crate) getpid: usize,
 }
 
 /// The names of the vDSO's functions and the symbol version they carry.

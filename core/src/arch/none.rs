@@ -36,7 +36,7 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// None needed: it makes no call. `unsafe` to have the shape of the others.
 #[expect(unsafe_code, reason = "the same signature as on processors that do make the call")]
-pub(crate) unsafe fn syscall(_number: usize, _arguments: [usize; 5]) -> isize {
+pub(crate) unsafe fn syscall(_number: usize, _arguments: [usize; 6]) -> isize {
     const ENOSYS: isize = 38;
     -ENOSYS
 }

@@ -27,6 +27,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     fstatfs: 138,
     madvise: 28,
     adjtimex: 159,
+    mmap: 9,
+    getpid: 39,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -131,14 +133,14 @@ pub(crate) fn zero_from(value: u64) -> u64 {
 /// # Safety
 /// As for the system call `number` with these arguments.
 #[inline(always)]
-pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 5]) -> isize {
-    let [a, b, c, d, e] = arguments;
+pub(crate) unsafe fn syscall(number: usize, arguments: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = arguments;
     let result;
     // SAFETY: the kernel preserves all registers but rax, rcx and r11; the caller vouches for the
     // memory behind the arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b,
-            in("rdx") c, in("r10") d, in("r8") e, lateout("rcx") _, lateout("r11") _, options(nostack));
+            in("rdx") c, in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }

@@ -61,7 +61,7 @@ impl System {
         let mut time = Timespec::default();
         // SAFETY: a timeval has the layout of a timespec; the kernel writes no more than one.
         let result =
-            unsafe { arch::syscall(nr.gettimeofday, [&raw mut time as usize, 0, 0, 0, 0]) };
+            unsafe { arch::syscall(nr.gettimeofday, [&raw mut time as usize, 0, 0, 0, 0, 0]) };
         checked(result).map(|_| from_micros(time))
     }
 
@@ -73,7 +73,7 @@ impl System {
     pub fn time(&self) -> Result<i64, Errno> {
         let Some(nr) = arch::NR.and_then(|nr| nr.time) else { return Err(Errno::NOSYS) };
         // SAFETY: with a null argument the call writes nothing.
-        checked(unsafe { arch::syscall(nr, [0; 5]) }).map(|second| second as i64)
+        checked(unsafe { arch::syscall(nr, [0; 6]) }).map(|second| second as i64)
     }
 }
 
@@ -82,7 +82,7 @@ fn fill(number: usize, clock: ClockId) -> Result<Timespec, Errno> {
     let mut time = Timespec::default();
     // SAFETY: both calls that come here take a clock and fill one timespec.
     let result =
-        unsafe { arch::syscall(number, [clock.0 as usize, &raw mut time as usize, 0, 0, 0]) };
+        unsafe { arch::syscall(number, [clock.0 as usize, &raw mut time as usize, 0, 0, 0, 0]) };
     checked(result).map(|_| time)
 }
 
@@ -100,7 +100,8 @@ pub(crate) fn counter_forbidden() -> bool {
     let Some(nr) = arch::NR else { return false };
     let mut state = 0i32;
     // SAFETY: PR_GET_TSC writes one int.
-    let result = unsafe { arch::syscall(nr.prctl, [PR_GET_TSC, &raw mut state as usize, 0, 0, 0]) };
+    let result =
+        unsafe { arch::syscall(nr.prctl, [PR_GET_TSC, &raw mut state as usize, 0, 0, 0, 0]) };
     result == 0 && state == PR_TSC_SIGSEGV
 }
 
@@ -122,7 +123,7 @@ pub(super) fn read_proc_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a 
         let at = statfs.as_mut_ptr() as usize;
         let Some(nr) = arch::NR else { return false };
         // SAFETY: writes one statfs.
-        let result = unsafe { arch::syscall(nr.fstatfs, [file, at, 0, 0, 0]) };
+        let result = unsafe { arch::syscall(nr.fstatfs, [file, at, 0, 0, 0, 0]) };
         result == 0 && statfs[0] == PROC_SUPER_MAGIC
     };
     read(path, room, is_made_up)
@@ -136,18 +137,20 @@ fn read<'a>(
     let Some(nr) = arch::NR else { return Err(Errno::NOSYS) };
     let path = path.as_ptr() as usize;
     // SAFETY: the path is a C string.
-    let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0]) });
+    let opened = checked(unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0, 0]) });
     let file = opened?;
     let read = if is_right(file) {
         let (at, length) = (room.as_mut_ptr() as usize, room.len());
         // SAFETY: writes at most `length` bytes.
-        checked(unsafe { arch::syscall(nr.read, [file, at, length, 0, 0]) })
+        checked(unsafe { arch::syscall(nr.read, [file, at, length, 0, 0, 0]) })
     } else {
         Ok(0)
     };
     // SAFETY: the descriptor was opened above and is used by nobody else.
-    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0]) };
-    Ok(&room[..read?])
+    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0, 0]) };
+    let read = read?;
+    // No more than there is room for.
+    Ok(room.get(..read).unwrap_or_default())
 }
 
 /// Lets children of `fork` find zeros where `state` is, instead of a copy (Linux 4.14).
@@ -162,10 +165,44 @@ pub(crate) fn wipe_on_fork<T>(state: &'static T) -> Result<(), Errno> {
     // The kernel rounds the length up to its own pages: where those are larger (16 or 64 KiB on some aarch64) a child
     // would lose its neighbours' memory too. An odd multiple of 4096 is no page's start there, and that it refuses.
     // SAFETY: a length of zero changes nothing.
-    checked(unsafe { arch::syscall(nr.madvise, [start | 4096, 0, MADV_WIPEONFORK, 0, 0]) })?;
+    checked(unsafe { arch::syscall(nr.madvise, [start | 4096, 0, MADV_WIPEONFORK, 0, 0, 0]) })?;
     // SAFETY: changes nothing in this process. The kernel refuses what is not private memory.
-    checked(unsafe { arch::syscall(nr.madvise, [start, length, MADV_WIPEONFORK, 0, 0]) })
+    checked(unsafe { arch::syscall(nr.madvise, [start, length, MADV_WIPEONFORK, 0, 0, 0]) })
         .map(|_| ())
+}
+
+/// Maps the file of that path and size for all who map it, readable and writable; `None` if that fails. It stays mapped.
+///
+/// Its bytes may change at any time: what is made of them must consist of atomics.
+#[must_use]
+pub fn map_shared(path: &CStr, size: usize) -> Option<*const u8> {
+    const O_RDWR: usize = 2;
+    const PROT_READ_WRITE: usize = 3;
+    const MAP_SHARED: usize = 1;
+    let nr = arch::NR?;
+    let flags = O_RDWR | O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    let opened =
+        unsafe { arch::syscall(nr.openat, [AT_FDCWD, path.as_ptr() as usize, flags, 0, 0, 0]) };
+    let file = checked(opened).ok()?;
+    // SAFETY: a new mapping, where there is room.
+    let mapped = unsafe { arch::syscall(nr.mmap, [0, size, PROT_READ_WRITE, MAP_SHARED, file, 0]) };
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0, 0]) };
+    checked(mapped).ok().map(|address| address as *const u8)
+}
+
+/// The number of this process and the name of this thread, ended by zeros.
+#[must_use]
+pub fn who() -> (u64, [u8; 16]) {
+    const PR_GET_NAME: usize = 16;
+    let mut name = [0; 16];
+    let Some(nr) = arch::NR else { return (0, name) };
+    // SAFETY: writes 16 bytes at most.
+    unsafe { arch::syscall(nr.prctl, [PR_GET_NAME, name.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // SAFETY: touches no memory.
+    let process = checked(unsafe { arch::syscall(nr.getpid, [0; 6]) });
+    (process.unwrap_or(0) as u64, name)
 }
 
 /// Lets the timers of this thread end when they are due, and not up to 50 us later (`PR_SET_TIMERSLACK`).
@@ -173,7 +210,7 @@ pub fn sharpen_timers() {
     const PR_SET_TIMERSLACK: usize = 29;
     if let Some(nr) = arch::NR {
         // SAFETY: sets a property of this thread. Where it is refused, the timers stay as they are.
-        unsafe { arch::syscall(nr.prctl, [PR_SET_TIMERSLACK, 1, 0, 0, 0]) };
+        unsafe { arch::syscall(nr.prctl, [PR_SET_TIMERSLACK, 1, 0, 0, 0, 0]) };
     }
 }
 
@@ -197,7 +234,7 @@ pub fn utc_error() -> Option<UtcError> {
     let mut timex = [0i64; 26];
     let at = timex.as_mut_ptr() as usize;
     // SAFETY: writes one timex.
-    let state = checked(unsafe { arch::syscall(nr.adjtimex, [at, 0, 0, 0, 0]) }).ok()?;
+    let state = checked(unsafe { arch::syscall(nr.adjtimex, [at, 0, 0, 0, 0, 0]) }).ok()?;
     let status = i64::from(timex[STATUS_AT] as i32);
     if state == TIME_ERROR || status & STA_UNSYNC != 0 {
         return None;

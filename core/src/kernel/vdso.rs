@@ -18,9 +18,9 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-type Gettime = unsafe extern "C" fn(i32, *mut Timespec) -> i32;
-type Gettimeofday = unsafe extern "C" fn(*mut Timespec, *mut u8) -> i32;
-type Time = unsafe extern "C" fn(*mut i64) -> i64;
+pub(super) type Gettime = unsafe extern "C" fn(i32, *mut Timespec) -> i32;
+pub(super) type Gettimeofday = unsafe extern "C" fn(*mut Timespec, *mut u8) -> i32;
+pub(super) type Time = unsafe extern "C" fn(*mut i64) -> i64;
 
 /// The functions that the kernel maps into every process.
 ///
@@ -88,8 +88,9 @@ impl Vdso {
         // SAFETY: the loadable segment of that size is mapped whole and never written.
         let bytes = unsafe { core::slice::from_raw_parts(base, size) };
         let image = Image::parse(bytes).map_err(NoVdso::Malformed)?;
-        let address =
-            |name| image.symbol(name, names.version).map(|offset| &raw const bytes[offset]);
+        let address = |name| {
+            image.symbol(name, names.version).and_then(|at| bytes.get(at)).map(core::ptr::from_ref)
+        };
         Ok(Self {
             // SAFETY: a function of that name has this signature by the vDSO's binary interface.
             clock_gettime: address(names.clock_gettime)
@@ -174,12 +175,12 @@ fn sysinfo_ehdr() -> Result<usize, NoVdso> {
         Err(errno) => {
             let (at, room) = (bytes.as_mut_ptr() as usize, bytes.len());
             // SAFETY: writes at most `room` bytes.
-            let told = unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, at, room, 0, 0]) };
+            let told = unsafe { arch::syscall(nr.prctl, [PR_GET_AUXV, at, room, 0, 0, 0]) };
             let told = usize::try_from(told).ok().filter(|&told| told > 0);
             told.ok_or(NoVdso::Unreadable(errno))?.min(room)
         }
     };
-    find_ehdr(&bytes[..length])
+    find_ehdr(bytes.get(..length).unwrap_or_default())
 }
 
 /// The vector is pairs of words, ended by a pair whose first word is zero.
@@ -193,40 +194,110 @@ fn find_ehdr(bytes: &[u8]) -> Result<usize, NoVdso> {
     found.filter(|&address| address != 0).ok_or(NoVdso::NotMapped)
 }
 
-/// The address of the vDSO's `clock_gettime`, once somebody has looked.
-static SHARED_GETTIME: AtomicUsize = AtomicUsize::new(UNKNOWN);
+/// The addresses of the vDSO's functions, once somebody has looked.
+struct Shared {
+    /// `clock_gettime` for any clock; left where the counter is forbidden, which it reads.
+    gettime: AtomicUsize,
+    /// The same, for the coarse clocks, which need no counter.
+    coarse: AtomicUsize,
+    getres: AtomicUsize,
+    gettimeofday: AtomicUsize,
+    time: AtomicUsize,
+}
+
+static SHARED: Shared = Shared {
+    gettime: AtomicUsize::new(UNKNOWN),
+    coarse: AtomicUsize::new(UNKNOWN),
+    getres: AtomicUsize::new(UNKNOWN),
+    gettimeofday: AtomicUsize::new(UNKNOWN),
+    time: AtomicUsize::new(UNKNOWN),
+};
 const UNKNOWN: usize = 0;
 const NONE: usize = 1;
+
+/// The address that is kept in one of the words of [`SHARED`]; `None` if there is no such function.
+#[inline(always)]
+fn known(word: &AtomicUsize) -> Option<usize> {
+    match word.load(Ordering::Relaxed) {
+        UNKNOWN => look_for(word),
+        NONE => None,
+        address => Some(address),
+    }
+}
+
+#[cold]
+fn look_for(word: &AtomicUsize) -> Option<usize> {
+    look();
+    Some(word.load(Ordering::Relaxed)).filter(|&address| address != NONE)
+}
 
 /// The answer of the process's vDSO, looked for once; `None` if there is none.
 #[inline]
 pub(super) fn shared_clock_gettime(clock: ClockId) -> Option<Result<Timespec, Errno>> {
-    let mut address = SHARED_GETTIME.load(Ordering::Relaxed);
-    if address == UNKNOWN {
-        address = look();
-    }
-    if address == NONE {
-        return None;
-    }
-    // SAFETY: the address is that of such a function: it was one before it became a number, in `look`.
-    let function = unsafe { core::mem::transmute::<usize, Gettime>(address) };
-    Some(ask(Some(function), clock))
+    known(&SHARED.gettime).map(|address| ask(Some(gettime_at(address)), clock))
 }
 
-/// Whoever comes at the same time finds the same. Where the counter is forbidden there is no vDSO that could be
-/// called: it would read it.
+/// `address` is one of those that [`look`] has stored.
+#[inline(always)]
+fn gettime_at(address: usize) -> Gettime {
+    // SAFETY: it was a function of this signature before it became a number, in `look`.
+    unsafe { core::mem::transmute::<usize, Gettime>(address) }
+}
+
+/// The process's `clock_gettime`, for a clock that needs the counter or may need it.
+#[inline(always)]
+pub(super) fn shared_gettime() -> Option<Gettime> {
+    known(&SHARED.gettime).map(gettime_at)
+}
+
+/// The process's `clock_gettime`, for a coarse clock.
+#[inline(always)]
+pub(super) fn shared_coarse() -> Option<Gettime> {
+    known(&SHARED.coarse).map(gettime_at)
+}
+
+/// The process's `clock_getres`.
+#[inline(always)]
+pub(super) fn shared_getres() -> Option<Gettime> {
+    known(&SHARED.getres).map(gettime_at)
+}
+
+/// The process's `gettimeofday`.
+#[inline(always)]
+pub(super) fn shared_gettimeofday() -> Option<Gettimeofday> {
+    // SAFETY: as in `gettime_at`.
+    known(&SHARED.gettimeofday)
+        .map(|address| unsafe { core::mem::transmute::<usize, Gettimeofday>(address) })
+}
+
+/// The process's `time`.
+#[inline(always)]
+pub(super) fn shared_time() -> Option<Time> {
+    // SAFETY: as in `gettime_at`.
+    known(&SHARED.time).map(|address| unsafe { core::mem::transmute::<usize, Time>(address) })
+}
+
+/// Finds the functions, so that nobody has to later; reads no clock. Whoever comes at the same time finds the same.
 #[cold]
-fn look() -> usize {
-    let vdso = if counter_forbidden() { None } else { Vdso::find().ok() };
-    let found = vdso.and_then(|vdso| vdso.clock_gettime);
-    let address = found.map_or(NONE, |function| function as usize);
-    SHARED_GETTIME.store(address, Ordering::Relaxed);
-    address
+#[inline(never)]
+pub(super) fn look() {
+    let vdso = Vdso::find().unwrap_or(Vdso::NONE);
+    let put = |word: &AtomicUsize, address: Option<usize>| {
+        // What was left since stays left.
+        let new = address.unwrap_or(NONE);
+        let _ = word.compare_exchange(UNKNOWN, new, Ordering::Relaxed, Ordering::Relaxed);
+    };
+    let gettime = vdso.clock_gettime.map(|function| function as usize);
+    put(&SHARED.gettime, gettime.filter(|_| !counter_forbidden()));
+    put(&SHARED.coarse, gettime);
+    put(&SHARED.getres, vdso.clock_getres.map(|function| function as usize));
+    put(&SHARED.gettimeofday, vdso.gettimeofday.map(|function| function as usize));
+    put(&SHARED.time, vdso.time.map(|function| function as usize));
 }
 
-/// From now on nobody calls the process's vDSO: the child of a fork may be forbidden what its parent was not.
+/// From now on nobody calls what reads the counter: the child of a fork may be forbidden what its parent was not.
 pub(super) fn leave_shared() {
-    SHARED_GETTIME.store(NONE, Ordering::Relaxed);
+    SHARED.gettime.store(NONE, Ordering::Relaxed);
 }
 
 #[cfg(test)]

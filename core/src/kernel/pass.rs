@@ -1,0 +1,123 @@
+//! C's calls handed on as they are: to the vDSO, else to the kernel itself.
+//!
+//! What these do with a clock number, a null or a bad pointer is what the kernel does. Must never look at what is passed
+//! but to choose the way, nor touch it.
+//!
+//! # Safety
+//!
+//! Each function passes its caller's pointers on: as for the system call of its name.
+
+#![expect(unsafe_code, reason = "pointers of C programs, handed on")]
+
+use super::ClockId;
+use super::vdso::{shared_coarse, shared_getres, shared_gettime, shared_gettimeofday, shared_time};
+use crate::arch::{self, Numbers};
+use crate::units::Timespec;
+
+const NOSYS: isize = -38;
+
+/// The system call itself; `-ENOSYS` where this crate cannot make it on this processor.
+///
+/// # Safety
+/// As for that system call.
+unsafe fn call(number: impl FnOnce(&Numbers) -> Option<usize>, arguments: [usize; 6]) -> isize {
+    match arch::NR.as_ref().and_then(number) {
+        // SAFETY: the caller vouches for it.
+        Some(number) => unsafe { arch::syscall(number, arguments) },
+        None => NOSYS,
+    }
+}
+
+/// `clock_gettime`: 0, or the error negative.
+///
+/// # Safety
+/// As for the system call: `time` may be written to.
+#[inline(always)]
+pub unsafe fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
+    let is_coarse = matches!(ClockId(clock), ClockId::REALTIME_COARSE | ClockId::MONOTONIC_COARSE);
+    match if is_coarse { shared_coarse() } else { shared_gettime() } {
+        // SAFETY: the caller vouches for the pointer.
+        Some(function) => unsafe { function(clock, time) },
+        // SAFETY: as above.
+        None => unsafe {
+            call(|nr| Some(nr.clock_gettime), [clock as usize, time as usize, 0, 0, 0, 0]) as i32
+        },
+    }
+}
+
+/// `clock_getres`: 0, or the error negative.
+///
+/// # Safety
+/// As for the system call: `resolution` is null or may be written to.
+#[inline(always)]
+pub unsafe fn clock_getres(clock: i32, resolution: *mut Timespec) -> i32 {
+    match shared_getres() {
+        // SAFETY: the caller vouches for the pointer.
+        Some(function) => unsafe { function(clock, resolution) },
+        // SAFETY: as above.
+        None => unsafe {
+            call(|nr| Some(nr.clock_getres), [clock as usize, resolution as usize, 0, 0, 0, 0])
+                as i32
+        },
+    }
+}
+
+/// `gettimeofday` for the kernel's time zone alone: 0, or the error negative. Reads no clock.
+///
+/// # Safety
+/// `zone` may be written to: two ints.
+#[cold]
+pub unsafe fn time_zone(zone: *mut [i32; 2]) -> i32 {
+    match shared_gettimeofday() {
+        // SAFETY: the caller vouches for the pointer; no time is asked for.
+        Some(function) => unsafe { function(core::ptr::null_mut(), zone.cast()) },
+        // SAFETY: as above.
+        None => unsafe { call(|nr| Some(nr.gettimeofday), [0, zone as usize, 0, 0, 0, 0]) as i32 },
+    }
+}
+
+/// `time`: the second as of the last tick, or the error negative. Where neither the vDSO nor the kernel has such a
+/// function (aarch64) it is the coarse clock's.
+///
+/// # Safety
+/// `second` is null or may be written to.
+#[inline(always)]
+pub unsafe fn time(second: *mut i64) -> i64 {
+    match shared_time() {
+        // SAFETY: the caller vouches for the pointer.
+        Some(function) => unsafe { function(second) },
+        // SAFETY: as above.
+        None => unsafe { time_without(second) },
+    }
+}
+
+/// # Safety
+/// As for [`time`].
+#[cold]
+unsafe fn time_without(second: *mut i64) -> i64 {
+    // SAFETY: the caller vouches for the pointer.
+    let told = unsafe { call(|nr| nr.time, [second as usize, 0, 0, 0, 0, 0]) };
+    if told != NOSYS {
+        return told as i64;
+    }
+    let mut time = Timespec::default();
+    // SAFETY: a local variable of the type.
+    let result = unsafe { clock_gettime(ClockId::REALTIME_COARSE.0, &raw mut time) };
+    if result != 0 {
+        return i64::from(result);
+    }
+    if !second.is_null() {
+        // SAFETY: the caller vouches for a pointer that is not null.
+        unsafe { second.write(time.sec) };
+    }
+    time.sec
+}
+
+/// `prctl`: its result, or the error negative.
+///
+/// # Safety
+/// As for the system call.
+pub unsafe fn prctl(arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller vouches for it.
+    unsafe { call(|nr| Some(nr.prctl), arguments) }
+}
