@@ -9,15 +9,15 @@
 //! * kernel to line: the first line begins a moment after it is out, as long as it may be late: so it is not below what
 //!   the kernel had said by then, nor below what is known to have been given out. Until it begins, the kernel's
 //!   answers do not exceed its first time.
-//! * a writer that is stopped before its line is out: the kernel's answers are then given less a margin (and not below
-//!   what was given out), so that they lie below the line that is still to come. It begins where the last one ended,
-//!   or was computed before the kernel went faster.
+//! * a writer that is stopped before its line is out: whoever finds no line closes the slot that it would come out of,
+//!   and the kernel answers. A first line that is being written is not closed at once (else many readers would never let
+//!   one come out): the kernel's answers are given less a margin, so that they lie below it.
 //!
 //! Must never wait.
 
 use crate::counter::Counter;
 use crate::keeper::{KEEPER_WORDS, Keeper, MARGIN_NS};
-use crate::latch::{Lock, Phase, Slot};
+use crate::latch::{Held, Lock, Phase, Slot};
 use crate::timebase::{ERROR_MAX_NS, Line};
 use crate::units::Ticks;
 use crate::word::Word;
@@ -52,8 +52,13 @@ pub(crate) struct Bank {
     pub(crate) asked: Word,
     /// The code of the reason for distrust, or 0.
     pub(crate) distrust: Word,
+    /// How late first lines may begin, in nanoseconds; 0: not known yet.
+    late_max_ns: Word,
     keeper: [Word; KEEPER_WORDS],
 }
+
+/// What a first line may be below the kernel by besides its lateness, while its writer is young.
+const YOUNG_NS: u64 = 40;
 
 pub(crate) const NEVER: u64 = 0;
 pub(crate) const LAPSED: u64 = u64::MAX;
@@ -91,6 +96,7 @@ impl Bank {
             wait: Word::new(0),
             asked: Word::new(0),
             distrust: Word::new(0),
+            late_max_ns: Word::new(0),
             keeper: [const { Word::new(0) }; KEEPER_WORDS],
         }
     }
@@ -107,6 +113,7 @@ impl Bank {
         for (word, shared) in keeper.words().into_iter().zip(&self.keeper) {
             shared.store(word, Relaxed);
         }
+        self.late_max_ns.store(keeper.late_max_ns(), Relaxed);
     }
 
     /// The line that answers for `ticks`, and whether it is the next one, still in its waiting place.
@@ -177,14 +184,29 @@ impl Bank {
         self.wait.store(wait_ns, Relaxed);
     }
 
+    /// By how much the kernel's answers must lie below what it says, since a line may come out of a writing that was
+    /// going on: of one that was stopped none will. `None` if one is out by now.
+    pub(crate) fn margin_ns(&self, writing: Option<(Phase, bool)>) -> Option<u64> {
+        let slot = match writing {
+            None | Some((Phase::Sampling | Phase::Promoting, _)) => return Some(0),
+            Some((Phase::Following, _)) => &self.next,
+            Some((Phase::Beginning, true)) => &self.front,
+            Some((Phase::Beginning, false)) => match self.late_max_ns.load(Relaxed) {
+                0 => return Some(MARGIN_NS),
+                late_max_ns => return Some(late_max_ns.saturating_add(YOUNG_NS)),
+            },
+        };
+        slot.close().then_some(0)
+    }
+
     /// What a read gets where the kernel has said `nanos`, and by how much that was moved. `given` is what had been
-    /// given out, and `is_writing` whether somebody was writing, before the read found no line; `soon` the line that
-    /// was about to begin then.
+    /// given out before the read found no line, `margin_ns` what is to be kept below the kernel for a line that is still
+    /// to come; `soon` the line that was about to begin.
     pub(crate) fn as_kernel_says(
         &self,
         nanos: i64,
         given: i64,
-        is_writing: bool,
+        margin_ns: u64,
         soon: Option<Line>,
         may_step: bool,
     ) -> Answer {
@@ -195,8 +217,7 @@ impl Bank {
             let first = if nanos.abs_diff(first) <= ERROR_MAX_NS { first } else { nanos };
             self.given_near(first).unwrap_or(first)
         } else {
-            let margin = if is_writing { MARGIN_NS } else { 0 };
-            let answer = first.saturating_sub_unsigned(margin);
+            let answer = first.saturating_sub_unsigned(margin_ns);
             // The kernel's alone: a floor that was lowered meanwhile must not rise again.
             self.floor.fetch_max(answer.max(0) as u64, Relaxed);
             answer.max(given)
@@ -219,15 +240,23 @@ impl Bank {
     /// Makes the next line the current one, if it has begun. Best effort: while nobody does, it answers from where it is.
     pub(crate) fn promote(&self, counter: &impl Counter) {
         let form = counter.form();
-        let Ok(held) = self.lock.take(|| counter.ticks(), Phase::Writing) else { return };
+        let Ok(held) = self.lock.take(|| counter.ticks(), Phase::Promoting) else { return };
         // Looked at under the lock: another may have promoted it meanwhile, and made the one after.
         if let Some(line) = self.next.line().filter(|line| line.covers(counter.ticks())) {
             let is_newer =
                 |front: Line| line.anchor.since(front.anchor).is_some_and(|passed| passed.0 > 0);
             if self.front.line().is_none_or(is_newer) {
+                // Whoever closed it has seen the end of that line.
                 self.front.put(&line, form);
             }
         }
+        self.release(held);
+    }
+
+    /// Gives the lock back. What was closed meanwhile is open to the next holder.
+    pub(crate) fn release(&self, held: Held) {
+        self.next.open();
+        self.front.open();
         self.lock.release(held);
     }
 

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// 0 while there is no line; else by which instructions the counter is read.
+    /// 0 while there is no line, [`CLOSED`] while none may come; else by which instructions the counter is read.
     form: Word,
     /// The line's first tick; half a turn away from it while the line is being put.
     anchor: Word,
@@ -38,6 +38,14 @@ const _: () = assert!(size_of::<Slot>() == 64 && align_of::<Slot>() == 64);
 
 macro_rules! zeros {
     ($($field:ident),*) => { Slot { $($field: Word::new(0)),* } };
+}
+
+/// No line may come out of the writing that is going on: a reader has gone on without it. Not above 0 as a signed number,
+/// like the 0 that says there is no line.
+const CLOSED: u64 = u64::MAX;
+
+const fn is_line(form: u64) -> bool {
+    form as i64 > 0
 }
 
 /// Half the range of the counter: from there on a tick is before the anchor and not after it.
@@ -60,7 +68,7 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn time(&self, read: impl FnOnce(u64) -> Ticks) -> Option<i64> {
         let form = self.form.load(Relaxed);
-        if form == 0 {
+        if !is_line(form) {
             return None;
         }
         let ticks = read(form);
@@ -86,7 +94,7 @@ impl Slot {
     #[inline]
     pub(crate) fn told(&self, read: impl FnOnce(u64) -> Ticks) -> Option<(Line, Ticks, i64)> {
         let form = self.form.load(Relaxed);
-        if form == 0 {
+        if !is_line(form) {
             return None;
         }
         let ticks = read(form);
@@ -113,12 +121,13 @@ impl Slot {
         fence(Acquire);
         // If the anchor above was the mark, the 0 that was put before it is seen here, or what came after; acquire,
         // so that then the anchor is seen to be another. The same for the first line of a slot.
-        let there = self.form.load(Acquire) != 0;
+        let there = is_line(self.form.load(Acquire));
         (there && self.anchor.load(Relaxed) == anchor).then_some(line)
     }
 
-    /// Puts `line` in, for a counter to be read by `form`. The caller holds the [`Lock`].
-    pub(crate) fn put(&self, line: &Line, form: u64) {
+    /// Puts `line` in, for a counter to be read by `form`; `false`, and there is none, if the slot was closed. The caller
+    /// holds the [`Lock`].
+    pub(crate) fn put(&self, line: &Line, form: u64) -> bool {
         self.clear();
         // Release, for `line`: whoever sees the mark sees the 0.
         self.anchor.store(line.anchor.0 ^ HALF, Release);
@@ -134,7 +143,21 @@ impl Slot {
         // Pairs with the load-acquire of the readers.
         self.anchor.store(line.anchor.0, Release);
         // Release, for `line`: whoever sees that there is a line sees its anchor, or a later mark.
-        self.form.store(form, Release);
+        self.form.compare_exchange(0, form, Release, Relaxed).is_ok()
+    }
+
+    /// Sees to it that no line comes out of a writing that is going on; `false` if there is a line already, perhaps that
+    /// very one.
+    pub(crate) fn close(&self) -> bool {
+        match self.form.compare_exchange(0, CLOSED, Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(form) => form == CLOSED,
+        }
+    }
+
+    /// Lines may come again. The caller holds the [`Lock`], and puts no more.
+    pub(crate) fn open(&self) {
+        let _ = self.form.compare_exchange(CLOSED, 0, Relaxed, Relaxed);
     }
 
     /// The line is no longer due before its end: the next one is ready. The caller holds the [`Lock`].
@@ -143,9 +166,12 @@ impl Slot {
         self.soft.store(self.hard.load(Relaxed), Relaxed);
     }
 
-    /// Takes the line out. The caller holds the [`Lock`].
+    /// Takes the line out. The caller holds the [`Lock`], or will look again whether another has put one since.
     pub(crate) fn clear(&self) {
-        self.form.store(0, Relaxed);
+        // A slot without a line stays closed if it is; only one without is ever closed.
+        if is_line(self.form.load(Relaxed)) {
+            self.form.store(0, Relaxed);
+        }
     }
 }
 
@@ -154,8 +180,12 @@ impl Slot {
 pub(crate) enum Phase {
     /// Reads the kernel, and has written nothing: another may take over from it.
     Sampling = 1,
-    /// Writes: nobody may take over.
-    Writing = 2,
+    /// Writes the line that follows the current one: nobody may take over.
+    Following = 2,
+    /// Writes a first line, or that there is none: nobody may take over.
+    Beginning = 3,
+    /// Copies a line that is out already: nobody may take over.
+    Promoting = 4,
 }
 
 /// The right to make the next line: taken by one compare-and-swap or not at all, never waited for.
@@ -183,7 +213,7 @@ pub(crate) enum Busy {
 
 /// A second, where the counter's rate is not known: 0.8 s at 5 GHz.
 const LEASE_UNKNOWN: u64 = 1 << 32;
-const PHASE: u64 = 3;
+const PHASE: u64 = 7;
 
 impl Lock {
     /// Free, as zeroed memory is.
@@ -204,12 +234,8 @@ impl Lock {
         let now = read();
         if word != 0 {
             let age = now.0.wrapping_sub(word & !PHASE) as i64;
-            let lease = match self.lease.load(Relaxed) {
-                0 => LEASE_UNKNOWN,
-                lease => lease,
-            };
             // A stamp far ahead is one from before the counter began anew.
-            if age.unsigned_abs() <= lease {
+            if age.unsigned_abs() <= self.lease() {
                 return Err(Busy::Held);
             }
             if word & PHASE != Phase::Sampling as u64 {
@@ -245,9 +271,20 @@ impl Lock {
         let _ = self.word.compare_exchange(held.0, 0, Release, Relaxed);
     }
 
-    /// Whether somebody is writing.
-    pub(crate) fn is_writing(&self) -> bool {
-        self.word.load(Acquire) & PHASE == Phase::Writing as u64
+    /// What the holder is doing, and whether it has been at it for long: twenty microseconds.
+    pub(crate) fn phase(&self, now: Ticks) -> Option<(Phase, bool)> {
+        let word = self.word.load(Acquire);
+        let phases = [Phase::Sampling, Phase::Following, Phase::Beginning, Phase::Promoting];
+        let phase = phases.into_iter().find(|&phase| phase as u64 == word & PHASE)?;
+        let age = now.0.wrapping_sub(word & !PHASE) as i64;
+        Some((phase, age.unsigned_abs() > self.lease() / 50_000))
+    }
+
+    fn lease(&self) -> u64 {
+        match self.lease.load(Relaxed) {
+            0 => LEASE_UNKNOWN,
+            lease => lease,
+        }
     }
 
     /// Says how many ticks a second has.

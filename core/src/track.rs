@@ -6,7 +6,7 @@
 use crate::bank::{Answer, Bank, LAPSED, NEVER};
 use crate::counter::Counter;
 pub use crate::keeper::Outcome;
-use crate::keeper::{Keeper, Told};
+use crate::keeper::{Keeper, MARGIN_NS, Told};
 use crate::kernel::{ClockId, Errno, Kernel};
 use crate::latch::{Busy, Phase};
 use crate::sample;
@@ -181,12 +181,15 @@ impl Track {
             // The kernel was read before this, and a line that is out by now may lie below what it said.
             let after = source.counter.ticks();
             // Before the line: a writer that is done by now has published what is looked for next.
-            let is_writing = bank.lock.is_writing();
+            let writing = bank.lock.phase(after);
             let soon = bank.begins_soon(after);
             // Nor what is said in the name of a bank that was given up: the other one would not know of it.
-            if bank.line_at(after).is_none() && self.is_current(bank) {
+            if bank.line_at(after).is_none()
+                && self.is_current(bank)
+                && let Some(margin_ns) = bank.margin_ns(writing)
+            {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
-                return Ok(bank.as_kernel_says(nanos, given, is_writing, soon, source.may_step));
+                return Ok(bank.as_kernel_says(nanos, given, margin_ns, soon, source.may_step));
             }
         }
         let Some(bank) = self.bank() else {
@@ -198,12 +201,13 @@ impl Track {
         let given = given.unwrap_or_else(|| bank.given());
         let nanos = source.kernel.now(source.clock)?.nanos_i64();
         let after = source.counter.ticks();
-        let (is_writing, soon) = (bank.lock.is_writing(), bank.begins_soon(after));
+        let (writing, soon) = (bank.lock.phase(after), bank.begins_soon(after));
         if let Some((line, _)) = bank.line_at(after) {
             return Ok(Answer::Line(line, after, line.at(after).unwrap_or_else(|| line.end())));
         }
         self.counts.kernel_answers.fetch_add(1, Relaxed);
-        Ok(bank.as_kernel_says(nanos, given, is_writing, soon, source.may_step))
+        let margin_ns = bank.margin_ns(writing).unwrap_or(MARGIN_NS);
+        Ok(bank.as_kernel_says(nanos, given, margin_ns, soon, source.may_step))
     }
 
     /// Makes the next line if less than half of the current one is left.
@@ -275,15 +279,26 @@ impl Track {
         let told = keeper.take_in(&taken, began, source.may_step);
         let front = bank.front.line().filter(|line| line.covers(taken.end));
         let next = front.and_then(|front| keeper.line_after(&front, source.max_age_ns));
-        if !bank.lock.advance(&mut held, taken.end, Phase::Writing) {
+        let phase = if front.is_some() { Phase::Following } else { Phase::Beginning };
+        if !bank.lock.advance(&mut held, taken.end, phase) {
             return Ok((Outcome::Busy, heard));
+        }
+        if phase == Phase::Following {
+            // The current line once more, or an older one: out, so that the slot can be closed.
+            bank.next.clear();
         }
         // Read after the phase was set: if the line still answers now, whoever comes after its end sees the phase.
         let now = source.counter.ticks();
         let current = front.filter(|line| line.covers(now));
-        publish(bank, source, &mut keeper, &told, current.map(|line| (line, next)), now);
+        let line = match (current, phase) {
+            (Some(line), _) => Current::Line(line, next),
+            (None, Phase::Beginning) => Current::None,
+            // It ended meanwhile. Whoever has found no line since has closed the next one's slot only.
+            (None, _) => Current::Ended,
+        };
+        publish(bank, source, &mut keeper, &told, line, now);
         bank.keep(&keeper);
-        bank.lock.release(held);
+        bank.release(held);
         self.count(&told);
         Ok((told.outcome, heard))
     }
@@ -323,14 +338,23 @@ impl Track {
     }
 }
 
-/// Publishes what follows from a sample. `current` is the line that answers, and the one to follow it. The caller holds
-/// the lock.
+/// The line that answers while the next one is made.
+#[derive(Clone, Copy)]
+enum Current {
+    /// This one, and what may follow it.
+    Line(Line, Option<Line>),
+    /// It ended since the sample was taken.
+    Ended,
+    None,
+}
+
+/// Publishes what follows from a sample. The caller holds the lock.
 fn publish(
     bank: &Bank,
     source: &Source<impl Counter, impl Kernel>,
     keeper: &mut Keeper,
     told: &Told,
-    current: Option<(Line, Option<Line>)>,
+    current: Current,
     now: Ticks,
 ) {
     let has_rate = keeper.timebase.has_rate();
@@ -345,9 +369,10 @@ fn publish(
         _ if keeper.timebase.is_sure => match current {
             // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is two
             // periods old at its end.
-            Some((line, _)) if !line.is_half_over(now) => {}
-            Some((_, next)) => bank.follow(next.as_ref(), source.counter.form()),
-            None => begin(bank, source, keeper, told.nanos, now),
+            Current::Line(line, _) if !line.is_half_over(now) => {}
+            Current::Line(_, next) => bank.follow(next.as_ref(), source.counter.form()),
+            Current::Ended => {}
+            Current::None => begin(bank, source, keeper, told.nanos, now),
         },
         _ => {
             bank.take_out(source.may_step);
@@ -396,6 +421,7 @@ fn begin(
         bank.floor.store(0, Relaxed);
     }
     bank.lock.set_lease(keeper.timebase.scale.ticks(u64::from(NANOS_PER_SEC)));
-    bank.front.put(&line, form);
-    bank.wait.store(LAPSED, Relaxed);
+    if bank.front.put(&line, form) {
+        bank.wait.store(LAPSED, Relaxed);
+    }
 }

@@ -74,7 +74,7 @@ fn time_of(slot: &Slot) -> Option<i64> {
 fn write_and_read(preemptions: usize, fault: Option<Fault>, write: fn(&Slot), read: fn(&Slot)) {
     explore(preemptions, fault, move || {
         let slot = Arc::new(Slot::new());
-        slot.put(&line(1), 1);
+        assert!(slot.put(&line(1), 1));
         let shared = Arc::clone(&slot);
         let reader = thread::spawn(move || read(&shared));
         write(&slot);
@@ -83,14 +83,14 @@ fn write_and_read(preemptions: usize, fault: Option<Fault>, write: fn(&Slot), re
 }
 
 fn put_one(slot: &Slot) {
-    slot.put(&line(2), 1);
+    assert!(slot.put(&line(2), 1));
 }
 
 fn put_two(slot: &Slot) {
-    slot.put(&line(2), 1);
+    assert!(slot.put(&line(2), 1));
     slot.extend();
     slot.clear();
-    slot.put(&line(3), 1);
+    assert!(slot.put(&line(3), 1));
 }
 
 fn read_time(slot: &Slot) {
@@ -130,6 +130,25 @@ fn an_empty_slot_that_is_filled_gives_nothing_or_the_line() {
     });
 }
 
+#[test]
+fn a_slot_is_closed_or_its_line_comes_out_but_not_both() {
+    explore(3, None, || {
+        let slot = Arc::new(Slot::new());
+        let shared = Arc::clone(&slot);
+        let reader = thread::spawn(move || {
+            let closed = shared.close();
+            assert!(!closed || shared.line().is_none());
+            closed
+        });
+        let out = slot.put(&line(2), 1);
+        assert_eq!(out, !reader.join().unwrap());
+        assert_eq!(slot.line(), out.then(|| line(2)));
+        slot.open();
+        assert_eq!(slot.line(), out.then(|| line(2)), "a line is none that was closed");
+        assert!(slot.put(&line(3), 1), "and open again");
+    });
+}
+
 /// A front slot with line 1, the next slot with line 2, as when line 1 has ended.
 struct Pair {
     front: Slot,
@@ -139,13 +158,13 @@ struct Pair {
 impl Pair {
     fn new() -> Arc<Self> {
         let pair = Self { front: Slot::new(), next: Slot::new() };
-        pair.front.put(&line(1), 1);
-        pair.next.put(&line(2), 1);
+        assert!(pair.front.put(&line(1), 1));
+        assert!(pair.next.put(&line(2), 1));
         Arc::new(pair)
     }
 
     fn promote(&self) {
-        self.front.put(&self.next.line().unwrap(), 1);
+        assert!(self.front.put(&self.next.line().unwrap(), 1));
     }
 
     /// The number of the line from `least` on that is found, as `Bank::line_at` looks for it.
@@ -173,7 +192,7 @@ fn while_a_next_line_is_put_the_current_one_is_always_found() {
         pair.promote();
         let shared = Arc::clone(&pair);
         let reader = thread::spawn(move || assert_eq!(shared.find(2), Some(2)));
-        pair.next.put(&line(3), 1);
+        assert!(pair.next.put(&line(3), 1));
         pair.front.extend();
         reader.join().unwrap();
     });
@@ -189,7 +208,7 @@ fn a_reader_that_is_overtaken_by_both_finds_a_whole_line_or_nothing() {
             assert!(matches!(found, None | Some(2 | 3)), "{found:?}");
         });
         pair.promote();
-        pair.next.put(&line(3), 1);
+        assert!(pair.next.put(&line(3), 1));
         reader.join().unwrap();
     });
 }
@@ -253,7 +272,7 @@ fn a_line_whose_anchor_is_not_released_is_a_mixture() {
 #[test]
 #[should_panic(expected = "a mixture of two lines")]
 fn a_line_whose_form_is_not_released_is_a_mixture() {
-    write_and_read(2, Some(Fault::ReleaseStore(2)), put_one, read_line);
+    write_and_read(2, Some(Fault::ReleaseExchange), put_one, read_line);
 }
 
 /// What a holder of the lock does with words that only holders touch.
@@ -272,7 +291,7 @@ impl Kept {
     /// Takes the lock if it can and changes the words, which are seen as the last holder left them.
     fn use_once(&self, now: Ticks) -> bool {
         let Ok(mut held) = self.lock.take(|| now, Phase::Sampling) else { return false };
-        if !self.lock.advance(&mut held, Ticks(now.0 + 8), Phase::Writing) {
+        if !self.lock.advance(&mut held, Ticks(now.0 + 8), Phase::Following) {
             return false;
         }
         let [first, second] = [0, 1].map(|at: usize| self.words[at].load(Relaxed));
@@ -298,7 +317,7 @@ fn contend(preemptions: usize, fault: Option<Fault>, now: [Ticks; 2], dead: bool
         assert!(uses >= 1, "nobody got the lock");
         assert_eq!(kept.words[0].load(Relaxed), uses, "not what the last holder left");
         if let Some(mut zombie) = zombie {
-            assert!(!kept.lock.advance(&mut zombie, Ticks(12), Phase::Writing));
+            assert!(!kept.lock.advance(&mut zombie, Ticks(12), Phase::Following));
             kept.lock.release(zombie);
         }
         assert!(kept.use_once(Ticks(5 * SECOND)), "it was given back");
@@ -337,15 +356,17 @@ fn a_holder_goes_on_to_write_or_is_overruled_but_not_both() {
         let mut slow = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
         let shared = Arc::clone(&lock);
         let other = thread::spawn(move || shared.take(|| Ticks(8 + SECOND), Phase::Sampling));
-        let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Writing);
+        let went_on = lock.advance(&mut slow, Ticks(12 + SECOND), Phase::Following);
         let other = other.join().unwrap();
         assert_eq!(went_on, other.is_err());
-        assert_eq!(lock.is_writing(), went_on);
+        let writing =
+            lock.phase(Ticks(12 + SECOND)).is_some_and(|(phase, _)| phase == Phase::Following);
+        assert_eq!(writing, went_on);
         // What the overruled one does with its proof has no effect.
         if let Ok(mut other) = other {
-            assert!(!lock.advance(&mut slow, Ticks(16 + SECOND), Phase::Writing));
+            assert!(!lock.advance(&mut slow, Ticks(16 + SECOND), Phase::Following));
             lock.release(slow);
-            assert!(lock.advance(&mut other, Ticks(16 + SECOND), Phase::Writing), "still held");
+            assert!(lock.advance(&mut other, Ticks(16 + SECOND), Phase::Following), "still held");
         }
     });
 }
@@ -356,7 +377,7 @@ fn a_holder_that_stopped_while_it_wrote_is_reported_and_never_overruled() {
         let lock = Arc::new(Lock::new());
         lock.set_lease(Ticks(SECOND));
         let mut held = lock.take(|| Ticks(4), Phase::Sampling).unwrap();
-        assert!(lock.advance(&mut held, Ticks(8), Phase::Writing));
+        assert!(lock.advance(&mut held, Ticks(8), Phase::Following));
         let shared = Arc::clone(&lock);
         let other =
             thread::spawn(move || shared.take(|| Ticks(16 + SECOND), Phase::Sampling).err());

@@ -70,7 +70,7 @@ fn threads_that_read_while_another_writes_get_whole_lines() {
         let readers: [_; READERS] = core::array::from_fn(|_| scope.spawn(read));
         start.wait();
         for number in 1..=LINES {
-            slot.put(&line(number), 1);
+            assert!(slot.put(&line(number), 1));
             written.store(number, Release);
             if number % 3 == 0 {
                 slot.extend();
@@ -101,7 +101,7 @@ fn threads_that_take_the_lock_never_hold_it_together() {
                 thread::yield_now();
                 continue;
             };
-            assert!(lock.advance(&mut held, Ticks(8), Phase::Writing));
+            assert!(lock.advance(&mut held, Ticks(8), Phase::Following));
             let [first, second] = [0, 1].map(|at: usize| words[at].load(Relaxed));
             assert_eq!(first, second);
             words[0].store(first + 1, Relaxed);
