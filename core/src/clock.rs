@@ -17,7 +17,7 @@ use crate::timebase::{Line, PERIOD_MAX_NS, START_NS};
 pub use crate::track::Outcome;
 use crate::track::{STEPS_KEPT, Source, Track};
 use crate::trust::{NoCounter, Unfit};
-use crate::units::Ticks;
+use crate::units::{Ticks, Timespec};
 use crate::word::Word;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -295,6 +295,16 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
             Some(nanos) => Ok(nanos),
             None => self.ask(clock),
         }
+    }
+
+    /// The hot path of [`now`](Self::now) alone, or with `relaxed` of [`now_relaxed`](Self::now_relaxed), for the clock at
+    /// `index` of [`FOLLOWED`]: `None` where these would go on.
+    #[inline(always)]
+    pub fn at_once(&self, index: usize, relaxed: bool) -> Option<Timespec> {
+        let read = |form| {
+            if relaxed { self.counter.ticks_unordered() } else { self.counter.ticks_by(form) }
+        };
+        self.state.tracks.get(index)?.timespec(read)
     }
 
     /// As [`now`](Self::now), with its bound.

@@ -11,7 +11,7 @@
 
 use crate::scale::Slope;
 use crate::timebase::Line;
-use crate::units::Ticks;
+use crate::units::{NANOS_PER_SEC, Ticks, Timespec};
 use crate::word::{Word, fence};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -26,10 +26,12 @@ pub(crate) struct Slot {
     soft: Word,
     slope: Word,
     nanos: Word,
-    hard: Word,
+    /// The same as seconds (34 bits, above) and nanoseconds (30 bits), so that C's `timespec` needs no division.
+    split: Word,
+    /// `hard` below; above, how long before the anchor the sample was taken.
+    spans: Word,
     /// `steady_ns` below, `proven_ns` above.
     errors: Word,
-    sampled: Word,
 }
 
 // A read touches this line and no other.
@@ -48,6 +50,19 @@ const fn is_line(form: u64) -> bool {
     form as i64 > 0
 }
 
+const NSEC_BITS: u32 = 30;
+const NSEC_MASK: u64 = (1 << NSEC_BITS) - 1;
+
+/// Marks a way that is rarely taken: a branch that is foreseen costs less than a choice that waits for the counter.
+#[cold]
+const fn rare() {}
+
+/// Not negative: see [`Timebase`](crate::timebase::Timebase).
+fn split(nanos: i64) -> u64 {
+    let time = Timespec::from_nanos(nanos);
+    (time.sec as u64) << NSEC_BITS | time.nsec as u64
+}
+
 /// Half the range of the counter: from there on a tick is before the anchor and not after it.
 const HALF: u64 = 1 << 63;
 
@@ -55,18 +70,45 @@ impl Slot {
     /// Without a line, as zeroed memory is.
     #[cfg(not(all(test, loom)))]
     pub(crate) const fn new() -> Self {
-        zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
+        zeros!(form, anchor, soft, slope, nanos, split, spans, errors)
     }
 
     #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
-        zeros!(form, anchor, soft, slope, nanos, hard, errors, sampled)
+        zeros!(form, anchor, soft, slope, nanos, split, spans, errors)
     }
 
     /// The hot path: the time at the tick that `read` gives, if the line is there and not yet due. The counter is
     /// not read where there is no line (it might be forbidden).
     #[inline(always)]
     pub(crate) fn time(&self, read: impl FnOnce(u64) -> Ticks) -> Option<i64> {
+        self.with(read, |slot, risen| slot.nanos.load(Relaxed).wrapping_add(risen) as i64)
+    }
+
+    /// The same as C wants it. Both parts are below 2^63; the seconds of a clock are never negative.
+    #[inline(always)]
+    pub(crate) fn timespec(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Timespec> {
+        let (split, nsec) = self.with(read, |slot, risen| {
+            let split = slot.split.load(Relaxed);
+            (split, (split & NSEC_MASK) + risen)
+        })?;
+        // A line rises by less than a second.
+        let (sec, second) = (split >> NSEC_BITS, u64::from(NANOS_PER_SEC));
+        if nsec < second {
+            Some(Timespec { sec: sec as i64, nsec: nsec as i64 })
+        } else {
+            rare();
+            Some(Timespec { sec: sec as i64 + 1, nsec: (nsec - second) as i64 })
+        }
+    }
+
+    /// Gives `take` the slot, and by how many nanoseconds its line has risen at the tick that `read` gives.
+    #[inline(always)]
+    fn with<T>(
+        &self,
+        read: impl FnOnce(u64) -> Ticks,
+        take: impl FnOnce(&Self, u64) -> T,
+    ) -> Option<T> {
         let form = self.form.load(Relaxed);
         if !is_line(form) {
             return None;
@@ -83,11 +125,11 @@ impl Slot {
         // the compiler does not wait for the whole after all.
         let low = (ticks.0 as u32).wrapping_sub(self.anchor.load(Relaxed) as u32);
         let slope = Slope(self.slope.load(Relaxed));
-        let nanos = self.nanos.load(Relaxed).wrapping_add(slope.nanos(Ticks(u64::from(low))));
+        let taken = take(self, slope.nanos(Ticks(u64::from(low))));
         // Pairs with the release fence in `put`: if a word above came from a later line, the mark that was put
         // before it is seen here, or what came after.
         fence(Acquire);
-        if self.anchor.load(Relaxed) == anchor { Some(nanos as i64) } else { None }
+        if self.anchor.load(Relaxed) == anchor { Some(taken) } else { None }
     }
 
     /// As `time`, with all that the line tells: the line, the tick, the time.
@@ -108,15 +150,16 @@ impl Slot {
         // The pairs are those of `time`.
         let anchor = self.anchor.load(Acquire);
         let errors = self.errors.load(Relaxed);
+        let spans = self.spans.load(Relaxed);
         let line = Line {
             anchor: Ticks(anchor),
             nanos: self.nanos.load(Relaxed) as i64,
             slope: Slope(self.slope.load(Relaxed)),
             soft: Ticks(self.soft.load(Relaxed)),
-            hard: Ticks(self.hard.load(Relaxed)),
+            hard: Ticks(spans & u64::from(u32::MAX)),
             steady_ns: errors as u32,
             proven_ns: (errors >> 32) as u32,
-            sampled: Ticks(self.sampled.load(Relaxed)),
+            sampled: Ticks(anchor.wrapping_sub(spans >> 32)),
         };
         fence(Acquire);
         // If the anchor above was the mark, the 0 that was put before it is seen here, or what came after; acquire,
@@ -137,9 +180,11 @@ impl Slot {
         self.soft.store(line.soft.0, Relaxed);
         self.slope.store(line.slope.0, Relaxed);
         self.nanos.store(line.nanos as u64, Relaxed);
-        self.hard.store(line.hard.0, Relaxed);
+        self.split.store(split(line.nanos), Relaxed);
+        // A line is shorter than 2^32 ticks, and its sample a few periods old at most: an older one is told as younger.
+        let age = line.anchor.0.wrapping_sub(line.sampled.0).min(u64::from(u32::MAX));
+        self.spans.store(age << 32 | line.hard.0, Relaxed);
         self.errors.store(u64::from(line.proven_ns) << 32 | u64::from(line.steady_ns), Relaxed);
-        self.sampled.store(line.sampled.0, Relaxed);
         // Pairs with the load-acquire of the readers.
         self.anchor.store(line.anchor.0, Release);
         // Release, for `line`: whoever sees that there is a line sees its anchor, or a later mark.
@@ -163,7 +208,7 @@ impl Slot {
     /// The line is no longer due before its end: the next one is ready. The caller holds the [`Lock`].
     pub(crate) fn extend(&self) {
         // One word, either value of which is right: no reader need see it at a certain time.
-        self.soft.store(self.hard.load(Relaxed), Relaxed);
+        self.soft.store(self.spans.load(Relaxed) & u64::from(u32::MAX), Relaxed);
     }
 
     /// Takes the line out. The caller holds the [`Lock`], or will look again whether another has put one since.

@@ -101,7 +101,6 @@ impl Scale {
 
     /// As [`nanos`](Self::nanos), but `u64::MAX` where that would wrap.
     #[must_use]
-    #[inline(never)]
     pub const fn nanos_saturating(self, ticks: Ticks) -> u64 {
         let whole = (ticks.0 as u128).saturating_mul(self.whole as u128);
         let fraction = (ticks.0 as u128 * self.fraction as u128) >> 64;

@@ -15,7 +15,7 @@
 
 use crate::sample::Sample;
 use crate::scale::{Scale, Slope};
-use crate::units::Ticks;
+use crate::units::{NANOS_PER_SEC, Ticks};
 
 /// How long a line holds, in nanoseconds, where a refresh costs no more than a thousandth of that.
 pub const PERIOD_NS: u64 = 4_000_000;
@@ -316,8 +316,12 @@ impl Timebase {
             proven_ns: u32::try_from(proven).unwrap_or(u32::MAX),
             sampled: self.newest.ticks,
         };
-        // A rate that is known so badly that the line could rise by 4 s: reads would wrap.
-        line.slope.0.checked_mul(period.0)?;
+        // A rate that is known so badly that the line could rise by a second: readers carry one at most. The kernel lets no
+        // clock be negative.
+        let risen = line.slope.0.checked_mul(period.0)? >> 32;
+        if risen >= u64::from(NANOS_PER_SEC) || nanos < 0 {
+            return None;
+        }
         nanos.checked_add_unsigned(line.slope.nanos(period)).map(|_| line)
     }
 
@@ -405,7 +409,6 @@ impl Line {
 
     /// The time at `ticks`, if the line answers for it.
     #[must_use]
-    #[inline(never)]
     pub fn at(&self, ticks: Ticks) -> Option<i64> {
         let passed = ticks.since(self.anchor).filter(|&passed| passed <= self.hard)?;
         // Whoever made the line saw to it that its end is a time.
@@ -427,7 +430,6 @@ impl Line {
     /// How far from the kernel the line may be at `ticks`, whatever a slew of up to [`SLEW_PPM`] has done since
     /// the sample.
     #[must_use]
-    #[inline(never)]
     pub fn error_ns(&self, ticks: Ticks) -> u64 {
         let age = ticks.since(self.sampled).unwrap_or_default();
         let slew = self.slope.scale().share_ppm(SLEW_PPM).nanos_saturating(age);

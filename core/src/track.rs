@@ -12,7 +12,7 @@ use crate::latch::{Busy, Phase};
 use crate::sample;
 use crate::timebase::{AHEAD_MAX_NS, Change, Line, START_NS};
 use crate::trust::Unfit;
-use crate::units::{NANOS_PER_SEC, Ticks};
+use crate::units::{NANOS_PER_SEC, Ticks, Timespec};
 use crate::word::Word;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -82,6 +82,12 @@ impl Track {
     #[inline(always)]
     pub(crate) fn time(&self, read: impl FnOnce(u64) -> Ticks) -> Option<i64> {
         self.banks[0].front.time(read)
+    }
+
+    /// The same as C wants it.
+    #[inline(always)]
+    pub(crate) fn timespec(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Timespec> {
+        self.banks[0].front.timespec(read)
     }
 
     /// The same, with all that the line tells.

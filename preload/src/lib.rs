@@ -23,8 +23,9 @@ mod stats;
 
 use clockwise_core::clock::{STATUS_WORDS, followed};
 use clockwise_core::kernel::{ClockId, Errno, pass};
-use clockwise_core::units::{NANOS_PER_SEC, Timespec};
-use process::{CLOCK, Mode, mode};
+use clockwise_core::settings::Settings;
+use clockwise_core::units::Timespec;
+use process::{CAUSAL, CLOCK, mode};
 
 /// What C's functions give where they fail.
 const FAILED: i32 = -1;
@@ -36,13 +37,22 @@ fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     libc::abort()
 }
 
-/// The time of a clock that is followed, in nanoseconds.
+/// The time of the clock at `index` of core's table, if it can be had at once.
 #[inline(always)]
+fn at_once(index: usize) -> Option<Timespec> {
+    match mode() {
+        CAUSAL => CLOCK.at_once(index, false),
+        Settings::RELAXED => CLOCK.at_once(index, true),
+        _ => None,
+    }
+}
+
+/// The same in any case.
 fn now(clock: ClockId) -> Result<i64, Errno> {
     match mode() {
-        Mode::Causal => CLOCK.now(clock),
-        Mode::Relaxed => CLOCK.now_relaxed(clock),
-        Mode::Counted => stats::now(clock),
+        CAUSAL => CLOCK.now(clock),
+        Settings::RELAXED => CLOCK.now_relaxed(clock),
+        _ => stats::now(clock),
     }
 }
 
@@ -59,46 +69,59 @@ fn failed(errno: Errno) -> i32 {
     FAILED
 }
 
-/// The nanoseconds as seconds and the rest of them; most are not negative, for which that is one multiplication.
-#[inline(always)]
-fn split(nanos: i64) -> (i64, i64) {
-    match u64::try_from(nanos) {
-        Ok(nanos) => {
-            let second = u64::from(NANOS_PER_SEC);
-            ((nanos / second) as i64, (nanos % second) as i64)
-        }
-        Err(_) => {
-            let time = Timespec::from_nanos(nanos);
-            (time.sec, time.nsec)
-        }
-    }
-}
-
 /// `clock_gettime(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    if followed(ClockId(clock)).is_none() {
-        return passed(clock, time);
+    let Some(index) = followed(ClockId(clock)) else { return passed(clock, time) };
+    match at_once(index) {
+        Some(told) => {
+            // SAFETY: the caller's, as C demands.
+            unsafe { time.write(told) };
+            0
+        }
+        None => clock_gettime_later(clock, time),
     }
+}
+
+// Of its own, so that what comes before needs no room on the stack.
+#[cold]
+#[inline(never)]
+extern "C" fn clock_gettime_later(clock: i32, time: *mut Timespec) -> i32 {
     match now(ClockId(clock)) {
         Ok(nanos) => {
-            let (sec, nsec) = split(nanos);
             // SAFETY: the caller's, as C demands.
-            unsafe { time.write(Timespec { sec, nsec }) };
+            unsafe { time.write(Timespec::from_nanos(nanos)) };
             0
         }
         Err(errno) => failed(errno),
     }
 }
 
-/// Another clock: the kernel's answer as it is.
-#[inline(always)]
-fn passed(clock: i32, time: *mut Timespec) -> i32 {
-    if let Mode::Counted = mode() {
-        stats::count_other(ClockId(clock));
+/// Another clock: the kernel's answer as it is. Not inlined, so that the clocks that are followed need no stack.
+#[inline(never)]
+extern "C" fn passed(clock: i32, time: *mut Timespec) -> i32 {
+    if mode() & Settings::COUNTED == 0
+        && pass::is_coarse(clock)
+        && let Some(function) = pass::coarse()
+    {
+        // SAFETY: the caller's, as C demands.
+        return unsafe { function(clock, time) };
     }
+    passed_on(clock, time)
+}
+
+#[inline(never)]
+extern "C" fn passed_on(clock: i32, time: *mut Timespec) -> i32 {
+    count_other(ClockId(clock));
     // SAFETY: the caller's, as C demands.
     result(unsafe { pass::clock_gettime(clock, time) })
+}
+
+#[inline(always)]
+fn count_other(clock: ClockId) {
+    if mode() & Settings::COUNTED != 0 {
+        stats::count_other(clock);
+    }
 }
 
 /// glibc's own name for `clock_gettime`.
@@ -127,16 +150,36 @@ pub extern "C" fn gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i32 
     if time.is_null() {
         return 0;
     }
+    match at_once(REALTIME) {
+        Some(told) => {
+            let told = [told.sec, (told.nsec as u64 / 1_000) as i64];
+            // SAFETY: the caller's, as C demands.
+            unsafe { time.write(told) };
+            0
+        }
+        None => gettimeofday_later(time),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn gettimeofday_later(time: *mut [i64; 2]) -> i32 {
     match now(ClockId::REALTIME) {
         Ok(nanos) => {
-            let (sec, nsec) = split(nanos);
+            let told = Timespec::from_nanos(nanos);
             // SAFETY: the caller's, as C demands.
-            unsafe { time.write([sec, (nsec as u64 / 1_000) as i64]) };
+            unsafe { time.write([told.sec, told.nsec / 1_000]) };
             0
         }
         Err(errno) => failed(errno),
     }
 }
+
+/// The place of REALTIME in core's table.
+const REALTIME: usize = match followed(ClockId::REALTIME) {
+    Some(index) => index,
+    None => 0,
+};
 
 /// glibc's own name for `gettimeofday`.
 #[unsafe(no_mangle)]
@@ -148,9 +191,7 @@ pub extern "C" fn __gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i3
 /// newer than a file that is made after it was read.
 #[unsafe(no_mangle)]
 pub extern "C" fn time(second: *mut i64) -> i64 {
-    if let Mode::Counted = mode() {
-        stats::count_other(ClockId::REALTIME_COARSE);
-    }
+    count_other(ClockId::REALTIME_COARSE);
     // SAFETY: null, or the caller's, as C demands.
     let told = unsafe { pass::time(second) };
     // A second before 1970 is no error: only the last page of numbers are.

@@ -14,29 +14,12 @@ pub static CLOCK: Clock<ProcessCounter, ProcessKernel> = Clock::new(ProcessCount
 #[used]
 static SETTINGS: Settings = Settings::as_built();
 
-/// How clocks are read.
-pub enum Mode {
-    /// Ordered.
-    Causal,
-    /// Unordered.
-    Relaxed,
-    /// Either, and counted.
-    Counted,
-}
+/// The mode of an image as it was built: ordered reads, nothing counted.
+pub const CAUSAL: u64 = 0;
 
-/// How clocks are read in this process.
+/// How clocks are read in this process: the record's word.
 #[inline(always)]
-pub fn mode() -> Mode {
-    match mode_bits() {
-        0 => Mode::Causal,
-        Settings::RELAXED => Mode::Relaxed,
-        _ => Mode::Counted,
-    }
-}
-
-/// The record's word.
-#[inline(always)]
-pub fn mode_bits() -> u64 {
+pub fn mode() -> u64 {
     // SAFETY: a static's field. Volatile: the file may say otherwise than the compiler saw.
     unsafe { (&raw const SETTINGS.mode).read_volatile() }
 }
@@ -93,7 +76,7 @@ impl Counter for ProcessCounter {
 
     /// Asked once; children that are forked keep the verdict.
     fn fit(&self) -> Result<(), Unfit> {
-        // SAFETY: as in `mode_bits`.
+        // SAFETY: as in `mode`.
         CLOCK.set_max_age_ns(unsafe { (&raw const SETTINGS.max_age_ns).read_volatile() });
         SharedHardware.fit()?;
         // Where the kernel cannot, a child overrules what it inherits after a second at most.

@@ -2,7 +2,7 @@
 //!
 //! Must never be the reason that a program fails: a board that cannot be mapped is done without.
 
-use crate::process::{CLOCK, board_path, mode_bits};
+use crate::process::{CLOCK, board_path, mode};
 use clockwise_core::board::{Board, COARSE, OTHER, SIZE, Slot};
 use clockwise_core::clock::followed;
 use clockwise_core::kernel::{ClockId, Errno, map_shared, who};
@@ -29,7 +29,7 @@ fn board() -> Option<&'static Board> {
 
 /// Maps the board, and takes a slot.
 pub fn start() {
-    if mode_bits() & Settings::COUNTED == 0 || board().is_some() {
+    if mode() & Settings::COUNTED == 0 || board().is_some() {
         return;
     }
     let Ok(path) = CStr::from_bytes_until_nul(board_path()) else { return };
@@ -89,7 +89,7 @@ pub fn now(clock: ClockId) -> Result<i64, Errno> {
 }
 
 fn read(clock: ClockId) -> Result<i64, Errno> {
-    if mode_bits() & Settings::RELAXED != 0 { CLOCK.now_relaxed(clock) } else { CLOCK.now(clock) }
+    if mode() & Settings::RELAXED != 0 { CLOCK.now_relaxed(clock) } else { CLOCK.now(clock) }
 }
 
 /// A read of another clock.

@@ -256,6 +256,13 @@ pub(super) fn shared_coarse() -> Option<Gettime> {
     known(&SHARED.coarse).map(gettime_at)
 }
 
+/// The same, if somebody has looked.
+#[inline(always)]
+pub(super) fn known_coarse() -> Option<Gettime> {
+    let address = SHARED.coarse.load(Ordering::Relaxed);
+    if address > NONE { Some(gettime_at(address)) } else { None }
+}
+
 /// The process's `clock_getres`.
 #[inline(always)]
 pub(super) fn shared_getres() -> Option<Gettime> {

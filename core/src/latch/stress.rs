@@ -32,7 +32,7 @@ fn line(number: u64) -> Line {
         hard: Ticks(1 << 16),
         steady_ns: scrambled(number, 4, 32) as u32,
         proven_ns: scrambled(number, 5, 32) as u32,
-        sampled: Ticks(scrambled(number, 6, 64)),
+        sampled: Ticks((number << 16).wrapping_sub(scrambled(number, 6, 32))),
     }
 }
 
