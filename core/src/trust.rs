@@ -41,9 +41,7 @@ pub enum Unfit {
     Unreadable(Errno),
     /// The kernel has rejected the counter: it is not among the available clocksources.
     Rejected,
-    /// The counter is available, but the kernel uses another clocksource that is no paravirtual clock.
-    NotChosen,
-    /// The kernel runs on a paravirtual clock, and the processor does not say that its counter keeps its rate.
+    /// The kernel runs on another clocksource, and the processor does not say that its counter keeps its rate.
     NotInvariant,
     /// Readings of the kernel kept contradicting the counter. Tried again after 10 s, then 20 s, and so on.
     Unsteady,
@@ -72,13 +70,9 @@ impl fmt::Display for Unfit {
                 "the kernel has rejected the counter (it is not in available_clocksource): see the kernel's log \
                  for the reason, often unsynchronised cores or firmware"
             }
-            Self::NotChosen => {
-                "the kernel keeps time by another clocksource although the counter is available: \
-                 if nobody chose that, let it use the counter (current_clocksource)"
-            }
             Self::NotInvariant => {
-                "the kernel runs on a paravirtual clock and the processor does not promise a constant counter: \
-                 ask the host to pass the invariant TSC flag on"
+                "the kernel keeps time by another clocksource, and the processor does not promise a constant counter: \
+                 in a guest, ask the host to pass the invariant TSC flag on"
             }
             Self::Unsteady => {
                 "the kernel's readings kept contradicting the counter (migration between hosts, unsynchronised \
@@ -106,7 +100,6 @@ impl Unfit {
             Self::NoCounter(NoCounter::NotThisProcessor) => 2,
             Self::NoCounter(NoCounter::Forbidden) => 3,
             Self::Rejected => 4,
-            Self::NotChosen => 5,
             Self::NotInvariant => 6,
             Self::Unsteady => 7,
             Self::Manual => 8,
@@ -122,7 +115,6 @@ impl Unfit {
             2 => Self::NoCounter(NoCounter::NotThisProcessor),
             3 => Self::NoCounter(NoCounter::Forbidden),
             4 => Self::Rejected,
-            5 => Self::NotChosen,
             6 => Self::NotInvariant,
             7 => Self::Unsteady,
             8 => Self::Manual,
@@ -146,17 +138,15 @@ pub fn judge(
 ) -> Result<(), Unfit> {
     // `tsc-early` is the same counter in the first second after boot.
     const COUNTERS: [&[u8]; 3] = [b"tsc", b"tsc-early", b"arch_sys_counter"];
-    const PARAVIRTUAL: [&[u8]; 3] = [b"kvm-clock", b"hyperv_clocksource_tsc_page", b"xen"];
     let current = words(current).next().unwrap_or_default();
     if COUNTERS.contains(&current) {
         return Ok(());
     }
-    if !words(available).any(|source| COUNTERS.contains(&source)) {
+    if current.is_empty() || !words(available).any(|source| COUNTERS.contains(&source)) {
         return Err(Unfit::Rejected);
     }
-    if !PARAVIRTUAL.contains(&current) {
-        return Err(Unfit::NotChosen);
-    }
+    // Somebody chose another clocksource, or the host offers a paravirtual one. The kernel goes on to watch the counter, and
+    // takes it off the list if it finds it wrong.
     if invariant() { Ok(()) } else { Err(Unfit::NotInvariant) }
 }
 
@@ -208,9 +198,10 @@ mod tests {
         assert_eq!(judge(b"tsc-early\n", b"", no), Ok(()));
         assert_eq!(judge(b"arch_sys_counter\n", b"arch_sys_counter \n", no), Ok(()));
         assert_eq!(judge(b"hpet\n", b"hpet acpi_pm \n", no), Err(Unfit::Rejected));
-        assert_eq!(judge(b"hpet\n", b"tsc hpet acpi_pm \n", no), Err(Unfit::NotChosen));
         assert_eq!(judge(b"kvm-clock\n", b"kvm-clock acpi_pm \n", no), Err(Unfit::Rejected));
-        for source in ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"] {
+        for source in
+            ["kvm-clock", "hyperv_clocksource_tsc_page", "xen", "hpet", "acpi_pm", "jiffies"]
+        {
             let available = format_args(source);
             assert_eq!(judge(source.as_bytes(), &available, || true), Ok(()));
             assert_eq!(judge(source.as_bytes(), &available, || false), Err(Unfit::NotInvariant));
@@ -230,7 +221,7 @@ mod tests {
         assert_eq!(judge(b"tsc2", b"notsc tsc3", yes), Err(Unfit::Rejected));
         assert_eq!(judge(b"", b"", yes), Err(Unfit::Rejected));
         assert_eq!(judge(b"\0\xff", b"\n\n", yes), Err(Unfit::Rejected));
-        assert_eq!(judge(b"", b"tsc", yes), Err(Unfit::NotChosen));
+        assert_eq!(judge(b"", b"tsc", yes), Err(Unfit::Rejected));
     }
 
     #[test]
@@ -239,7 +230,6 @@ mod tests {
             Unfit::NoCounter(NoCounter::NotThisProcessor),
             Unfit::NoCounter(NoCounter::Forbidden),
             Unfit::Rejected,
-            Unfit::NotChosen,
             Unfit::NotInvariant,
             Unfit::Unsteady,
             Unfit::Manual,
