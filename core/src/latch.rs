@@ -57,10 +57,12 @@ const NSEC_MASK: u64 = (1 << NSEC_BITS) - 1;
 #[cold]
 const fn rare() {}
 
-/// Not negative: see [`Timebase`](crate::timebase::Timebase).
+/// More nanoseconds than a second has, so that the ordinary way does not come upon it.
+const BELOW_ZERO: u64 = NSEC_MASK;
+
 fn split(nanos: i64) -> u64 {
     let time = Timespec::from_nanos(nanos);
-    (time.sec as u64) << NSEC_BITS | time.nsec as u64
+    if nanos < 0 { BELOW_ZERO } else { (time.sec as u64) << NSEC_BITS | time.nsec as u64 }
 }
 
 /// Half the range of the counter: from there on a tick is before the anchor and not after it.
@@ -85,7 +87,7 @@ impl Slot {
         self.with(read, |slot, risen| slot.nanos.load(Relaxed).wrapping_add(risen) as i64)
     }
 
-    /// The same as C wants it. Both parts are below 2^63; the seconds of a clock are never negative.
+    /// The same as C wants it; `None` also for times below zero, which the kernel's clocks never have.
     #[inline(always)]
     pub(crate) fn timespec(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Timespec> {
         let (split, nsec) = self.with(read, |slot, risen| {
@@ -98,6 +100,9 @@ impl Slot {
             Some(Timespec { sec: sec as i64, nsec: nsec as i64 })
         } else {
             rare();
+            if split == BELOW_ZERO {
+                return None;
+            }
             Some(Timespec { sec: sec as i64 + 1, nsec: (nsec - second) as i64 })
         }
     }
@@ -343,3 +348,47 @@ mod loom;
 
 #[cfg(all(test, not(any(loom, clockwise_halves)), target_has_atomic = "64"))]
 mod stress;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timespec_is_the_time_of_the_line_split() {
+        let slot = Slot::new();
+        for nanos in
+            [0, 1, 999_999_999, 1_700_000_000_999_999_990, i64::MAX - 100, -1, -1_000_000_000]
+        {
+            let line = Line {
+                anchor: Ticks(1_000),
+                nanos,
+                slope: Slope(1 << 32),
+                soft: Ticks(90),
+                hard: Ticks(100),
+                ..Line::default()
+            };
+            assert!(slot.put(&line, 1));
+            for passed in [0, 9, 10, 90] {
+                let read = |_| Ticks(1_000 + passed);
+                let time = slot.time(read).map(Timespec::from_nanos);
+                assert_eq!(time, Some(Timespec::from_nanos(nanos + passed as i64)));
+                let whole = time.filter(|_| nanos >= 0);
+                assert_eq!(slot.timespec(read), whole, "{nanos} + {passed}");
+            }
+            assert_eq!(slot.timespec(|_| Ticks(1_091)), None, "due");
+        }
+    }
+
+    #[test]
+    fn a_sample_of_long_ago_is_told_as_younger_and_one_of_now_as_it_is() {
+        let slot = Slot::new();
+        let told = |sampled| {
+            let line = Line { anchor: Ticks(1 << 40), sampled: Ticks(sampled), ..Line::default() };
+            assert!(slot.put(&line, 1));
+            slot.line().map(|line| line.sampled)
+        };
+        assert_eq!(told((1 << 40) - 5), Some(Ticks((1 << 40) - 5)));
+        assert_eq!(told(1 << 40), Some(Ticks(1 << 40)));
+        assert_eq!(told(3), Some(Ticks((1 << 40) - u64::from(u32::MAX))));
+    }
+}

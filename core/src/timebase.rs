@@ -316,10 +316,9 @@ impl Timebase {
             proven_ns: u32::try_from(proven).unwrap_or(u32::MAX),
             sampled: self.newest.ticks,
         };
-        // A rate that is known so badly that the line could rise by a second: readers carry one at most. The kernel lets no
-        // clock be negative.
+        // A rate that is known so badly that the line could rise by a second: readers carry one at most.
         let risen = line.slope.0.checked_mul(period.0)? >> 32;
-        if risen >= u64::from(NANOS_PER_SEC) || nanos < 0 {
+        if risen >= u64::from(NANOS_PER_SEC) {
             return None;
         }
         nanos.checked_add_unsigned(line.slope.nanos(period)).map(|_| line)

@@ -190,10 +190,9 @@ impl Track {
             let writing = bank.lock.phase(after);
             let soon = bank.begins_soon(after);
             // Nor what is said in the name of a bank that was given up: the other one would not know of it.
-            if bank.line_at(after).is_none()
-                && self.is_current(bank)
-                && let Some(margin_ns) = bank.margin_ns(writing)
-            {
+            let is_kernels = bank.line_at(after).is_none() && self.is_current(bank);
+            let margin_ns = if is_kernels { bank.margin_ns(writing) } else { None };
+            if let Some(margin_ns) = margin_ns {
                 self.counts.kernel_answers.fetch_add(1, Relaxed);
                 return Ok(bank.as_kernel_says(nanos, given, margin_ns, soon, source.may_step));
             }

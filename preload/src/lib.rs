@@ -100,14 +100,13 @@ extern "C" fn clock_gettime_later(clock: i32, time: *mut Timespec) -> i32 {
 /// Another clock: the kernel's answer as it is. Not inlined, so that the clocks that are followed need no stack.
 #[inline(never)]
 extern "C" fn passed(clock: i32, time: *mut Timespec) -> i32 {
-    if mode() & Settings::COUNTED == 0
-        && pass::is_coarse(clock)
-        && let Some(function) = pass::coarse()
-    {
-        // SAFETY: the caller's, as C demands.
-        return unsafe { function(clock, time) };
+    match pass::coarse() {
+        Some(function) if pass::is_coarse(clock) && mode() & Settings::COUNTED == 0 => {
+            // SAFETY: the caller's, as C demands.
+            unsafe { function(clock, time) }
+        }
+        _ => passed_on(clock, time),
     }
-    passed_on(clock, time)
 }
 
 #[inline(never)]

@@ -54,6 +54,10 @@ global_asm!(
     "cbnz x2, 1b",
     "2: mov w0, w4",
     "ret",
+    // _URC_CONTINUE_UNWIND
+    "hidden rust_eh_personality",
+    "mov w0, 8",
+    "ret",
     ".purgem hidden",
     start = sym crate::process::start,
 );

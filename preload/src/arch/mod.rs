@@ -5,7 +5,8 @@
 //!   assembler has.
 //! * in assembly, since Rust exports whatever has a name: `clockwise_start`, the image's first function, and `memcpy`,
 //!   `memset`, `bcmp`, `memcmp`, which the compiler calls of its own accord. The libc's own would do, but for programs
-//!   in which they are watched (AddressSanitizer's, before they are ready).
+//!   in which they are watched (AddressSanitizer's, before they are ready);
+//! * `rust_eh_personality`, which what is left of the standard library may name: whoever unwinds goes on.
 //!
 //! Must never be exported: a program would take our `memcpy` for its own.
 

@@ -47,6 +47,10 @@ global_asm!(
     "repe cmpsb",
     "setne al",
     "ret",
+    // _URC_CONTINUE_UNWIND
+    "hidden rust_eh_personality",
+    "mov eax, 8",
+    "ret",
     ".purgem hidden",
     start = sym crate::process::start,
 );
