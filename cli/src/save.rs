@@ -18,8 +18,8 @@ pub struct Save {
 impl Save {
     /// Tells at once whether the file can be written: minutes of work should not end at a folder that is
     /// not there.
-    pub fn promise(place: &Path) -> Result<Self> {
-        let remedy = "give --save a file in a folder that you may write to";
+    pub fn promise(place: &Path, flag: &str) -> Result<Self> {
+        let remedy = format!("give {flag} a file in a folder that you may write to");
         // A link stays: what it names is replaced.
         let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         if place.is_dir() {

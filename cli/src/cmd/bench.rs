@@ -33,7 +33,7 @@ pub fn run(
         return list(args, style);
     }
     // Made before measuring: minutes of work should not end at a folder that is not there.
-    let save = args.save.as_deref().map(Save::promise).transpose()?;
+    let save = args.save.as_deref().map(|place| Save::promise(place, "--save")).transpose()?;
     if args.forbid_counter {
         os::forbid_counter().context("the kernel does not let the counter be forbidden")?;
     }
