@@ -2,8 +2,11 @@
 //!
 //! Must never do anything: what a flag means is up to `cmd/`.
 
+mod run;
+
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use run::{Form, Order, Run};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,6 +46,8 @@ pub enum Color {
 pub enum Command {
     /// Measure what every clock of this machine costs and is worth
     Bench(Box<Bench>),
+    /// Start a program whose clocks are read from the counter
+    Run(Box<Run>),
     /// Print completions for a shell
     Completions {
         /// The shell

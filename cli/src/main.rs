@@ -4,18 +4,22 @@
 
 mod args;
 mod availability;
+mod cache;
 mod cmd;
 mod evaluate;
 mod exact;
 mod exchange;
-#[cfg_attr(not(test), expect(dead_code, reason = "its users are yet to come"))]
 mod image;
 mod instruments;
+mod launch;
 mod machine;
 mod measure;
 mod memory;
 mod notes;
 mod os;
+mod outlook;
+mod prices;
+mod program;
 mod progress;
 mod quality;
 mod reads;
@@ -27,6 +31,7 @@ mod save;
 mod simulated;
 mod sources;
 mod stats;
+mod tally;
 mod ticks;
 mod trial;
 mod world;
@@ -35,6 +40,7 @@ use anyhow::{Result, anyhow};
 use args::{Cli, Color, Command};
 use clap::{CommandFactory, Parser};
 use cmd::Answer;
+use cmd::run::Ran;
 use render::Style;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -72,6 +78,10 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
                 Box::new(progress::Progress::new(draw && counter, Arc::clone(interrupted)))
             })
         }
+        Command::Run(run) => match cmd::run::run(run, style(cli.color), &mut io::stderr())? {
+            Ran::Answer(answer) => Ok(answer),
+            Ran::Ended(end) => std::process::exit(launch::end_as(end)),
+        },
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);

@@ -1,5 +1,5 @@
 //! libc, as the tool needs it: the clock calls that are measured, and what the operating system
-//! knows of the calling thread. The only file of the tool with unsafe code.
+//! knows of the calling thread. With `os/` the only files of the tool with unsafe code.
 //!
 //! Must never interpret: each function makes one call and hands on its result or errno. The clock
 //! calls are inlined into the measuring loops, so nothing is added to them.
@@ -11,6 +11,8 @@
 
 #![expect(unsafe_code, reason = "the C calls whose cost is measured have no other door")]
 #![expect(clippy::unnecessary_cast, reason = "C's types are narrower on 32-bit processors")]
+
+pub mod launch;
 
 use clockwise_core::kernel::{ClockId, Errno};
 use clockwise_core::units::Timespec;

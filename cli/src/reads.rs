@@ -6,8 +6,9 @@
 
 use crate::exchange::{Exchange, HandOver};
 use crate::os;
-use clockwise_core::counter::{self, Form, Order};
-use clockwise_core::kernel::{ClockId, Errno, System, Vdso};
+use clockwise_core::clock::Clock;
+use clockwise_core::counter::{self, Counter, Form, Order, SharedHardware};
+use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, SharedLinux, System, Vdso};
 use clockwise_core::units::Timespec;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -214,6 +215,77 @@ impl Read for LibcClock {
     #[inline(always)]
     fn value(self) -> Result<i64, Errno> {
         os::clock_gettime(self.0).map(nanos)
+    }
+}
+
+/// The kernel's clock as a program gets it where nothing is preloaded: by the vDSO, else by system call.
+#[derive(Clone, Copy)]
+pub struct KernelClock(pub Linux, pub ClockId);
+
+impl Read for KernelClock {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        word(self.0.now(shifted(self.1, dep)))
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<i64, Errno> {
+        self.0.now(self.1).map(nanos)
+    }
+}
+
+/// The kernel's clock as the image follows it.
+#[derive(Clone, Copy)]
+pub struct Followed {
+    /// Which.
+    pub clock: ClockId,
+    /// Unordered.
+    pub relaxed: bool,
+}
+
+impl Followed {
+    /// What is read.
+    pub const CLOCK: &Clock<SharedHardware, SharedLinux> = {
+        static CLOCK: Clock<SharedHardware, SharedLinux> = Clock::new(SharedHardware, SharedLinux);
+        &CLOCK
+    };
+}
+
+impl Read for Followed {
+    #[inline(always)]
+    fn call(self, dep: u64) -> u64 {
+        self.value().map_or(0, |nanos| nanos as u64).wrapping_add(dep)
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<i64, Errno> {
+        if self.relaxed { Self::CLOCK.now_relaxed(self.clock) } else { Self::CLOCK.now(self.clock) }
+    }
+}
+
+/// The bare counter, by the sequence that the clocks use here; it must be allowed.
+#[derive(Clone, Copy)]
+pub struct CounterBy {
+    /// The ordered sequence.
+    pub form: u64,
+    /// By the unordered one instead.
+    pub relaxed: bool,
+}
+
+impl Read for CounterBy {
+    const WAITS: bool = false;
+
+    #[inline(always)]
+    fn call(self, _: u64) -> u64 {
+        let Self { form, relaxed } = self;
+        let ticks =
+            if relaxed { SharedHardware.ticks_unordered() } else { SharedHardware.ticks_by(form) };
+        ticks.0
+    }
+
+    #[inline(always)]
+    fn value(self) -> Result<i64, Errno> {
+        Ok(self.call(0) as i64)
     }
 }
 

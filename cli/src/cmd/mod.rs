@@ -1,6 +1,7 @@
-//! One file a command: from its flags to its answer. None of them prints.
+//! One file a command: from its flags to its answer. None of them prints but to a writer that it is handed.
 
 pub mod bench;
+pub mod run;
 
 /// What a command has to say.
 pub struct Answer {

@@ -3,8 +3,10 @@
 pub mod csv;
 pub mod list;
 pub mod old;
+pub mod outlook;
 pub mod repnop;
 pub mod table;
+pub mod tally;
 pub mod text;
 
 use serde::Serialize;

@@ -107,3 +107,20 @@ fn the_completions_of_each_shell_name_every_flag() {
         }
     }
 }
+
+#[test]
+fn the_help_and_the_manual_page_of_run_name_every_flag() {
+    let help = clockwise(&["run", "--help"]).exits(0).stdout;
+    let page = clockwise(&["man", "run"]).exits(0).stdout.replace("\\-", "-");
+    for flag in
+        ["order", "max-age", "stats", "stats-file", "force", "dry-run", "print-image", "format"]
+    {
+        for text in [&help, &page] {
+            assert!(text.contains(&format!("--{flag}")), "no --{flag} in {text}");
+        }
+    }
+    for part in ["Examples:", "clockwise run --dry-run", "1ms to 250ms", "127", "126"] {
+        assert!(help.contains(part), "no {part} in {help}");
+    }
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}

@@ -13,5 +13,6 @@ mod input;
 mod json;
 mod old;
 mod output;
+mod run;
 mod scarce;
 mod signals;

@@ -163,3 +163,15 @@ pub fn is_root() -> bool {
     // SAFETY: takes nothing and gives an integer.
     unsafe { libc::geteuid() == 0 }
 }
+
+/// Has a signal held back, which survives `exec`.
+pub fn block(command: &mut Command, signal: i32) {
+    before(command, move || {
+        // SAFETY: an array of integers, for which zero is a value.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: changes one set.
+        checked(unsafe { libc::sigaddset(&raw mut set, signal) })?;
+        // SAFETY: reads one set.
+        checked(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) })
+    });
+}

@@ -1,0 +1,199 @@
+//! `clockwise run`: a program whose clocks are read from the counter, though nobody changed it.
+//!
+//! Must do little before the program begins: it is what the user waits for.
+
+use crate::args::{Form, Run};
+use crate::cache::{self, Counted, Unlaid};
+use crate::cmd::Answer;
+use crate::launch::{End, Launch};
+use crate::os::launch::Started;
+use crate::outlook::{self, Outlook};
+use crate::program::{self, Missing, Reach};
+use crate::render::{self, Style};
+use crate::save::Save;
+use crate::tally;
+use anyhow::{Result, anyhow, bail};
+use clockwise_core::kernel::Errno;
+use clockwise_core::settings::Choice;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What came of it, where this process did not become the program.
+pub enum Ran {
+    /// Something to say.
+    Answer(Answer),
+    /// The program ended, and this process is to end likewise.
+    Ended(End),
+}
+
+/// Runs it. `err` is standard error, for what has to be said before the program begins and after it has ended.
+///
+/// # Errors
+/// In one sentence, with the remedy.
+pub fn run(args: &Run, style: Style, err: &mut dyn Write) -> Result<Ran> {
+    // Before anything is changed.
+    let started = Started::look();
+    if args.print_image {
+        return print_image(args).map(Ran::Answer);
+    }
+    if args.dry_run {
+        return Ok(Ran::Answer(dry_run(args, style)));
+    }
+    let Some(name) = args.command.first() else { bail!("give a program to run") };
+    let path = match program::find(name, std::env::var_os("PATH").as_deref()) {
+        Ok(path) => path,
+        Err(missing) => return Ok(Ran::Answer(unstarted(missing, name))),
+    };
+    // Told now: the work of hours should not end at a folder that is not there.
+    let save = args.stats_file.as_deref().map(|file| Save::promise(file, "--stats-file"));
+    let save = save.transpose()?;
+    let mut launch = Launch::new(&path, &args.command, started)
+        .map_err(|errno| anyhow!("{} cannot be called like this: {errno}", name.display()))?;
+    let mut say = |text: &str| {
+        // There is nobody to tell if that is closed.
+        let _ = writeln!(err, "clockwise: {text}");
+    };
+    let plain = match obstacle(args, &path, launch.preloaded(), &mut say) {
+        Some(obstacle) if !args.force => Some(obstacle),
+        _ => None,
+    };
+    let laid = match &plain {
+        Some(_) => None,
+        None => match Laid::new(args) {
+            Ok(laid) => Some(laid),
+            Err(Unlaid::Unable(why)) if !args.force => {
+                say(&format!("{why}; {} starts with the kernel's clock", name.display()));
+                None
+            }
+            Err(why) => return Err(why.into()),
+        },
+    };
+    if let Some(laid) = &laid {
+        let image = laid.image();
+        launch.preload(image).map_err(|errno| anyhow!("{}: {errno}", image.display()))?;
+    }
+    if !args.stats {
+        return Ok(Ran::Answer(unstarted(refused(launch.replace(), &path), name)));
+    }
+    let end = match launch.watch() {
+        Ok(end) => end,
+        Err(errno) => return Ok(Ran::Answer(unstarted(refused(errno, &path), name))),
+    };
+    let board = laid.as_ref().and_then(Laid::board);
+    drop(laid);
+    let tally = tally::of(board.as_deref(), plain);
+    let text = match args.format {
+        Form::Text => render::tally::text(&tally, style),
+        Form::Json => render::json(&tally),
+    };
+    match save {
+        Some(save) => {
+            if let Err(why) = save.finish(&text) {
+                say(&format!("{why:#}"));
+            }
+        }
+        None => {
+            let _ = err.write_all(text.as_bytes());
+        }
+    }
+    Ok(Ran::Ended(end))
+}
+
+/// What was laid in the cache for this run.
+enum Laid {
+    /// For any run.
+    Plain(PathBuf),
+    /// For this one alone.
+    Counted(Counted),
+}
+
+impl Laid {
+    fn new(args: &Run) -> Result<Self, Unlaid> {
+        let choice = choice(args);
+        if args.stats {
+            Counted::new(&choice, &tally::blank()).map(Self::Counted)
+        } else {
+            cache::lay(&choice).map(Self::Plain)
+        }
+    }
+
+    fn image(&self) -> &Path {
+        match self {
+            Self::Plain(image) => image,
+            Self::Counted(counted) => &counted.image,
+        }
+    }
+
+    fn board(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Counted(counted) => counted.read().ok(),
+        }
+    }
+}
+
+/// What the flags say to the image.
+fn choice(args: &Run) -> Choice<'static> {
+    Choice {
+        relaxed: args.order == crate::args::Order::Relaxed,
+        max_age_ns: args.max_age.unwrap_or(0),
+        board: None,
+    }
+}
+
+/// Why the program had better be started plainly, said once.
+fn obstacle(
+    args: &Run,
+    path: &Path,
+    preloaded: &[u8],
+    say: &mut impl FnMut(&str),
+) -> Option<String> {
+    let reach = program::reach(path, preloaded);
+    if let Reach::Part(why) = &reach {
+        say(&format!("{} is reached in part: {why}", path.display()));
+    }
+    let why = match reach {
+        Reach::Not(why) => Some(format!("{} is not reached: {why}", path.display())),
+        _ => outlook::useless(args.order),
+    };
+    if let Some(why) = &why {
+        let what = if args.force { "preloaded all the same (--force)" } else { outlook::PLAINLY };
+        say(&format!("{why}; {what}"));
+    }
+    why
+}
+
+/// Why the system has not started a file that it would execute.
+fn refused(errno: Errno, path: &Path) -> Missing {
+    match Missing::from(errno) {
+        Missing::NotFound if path.exists() => Missing::NoInterpreter,
+        missing => missing,
+    }
+}
+
+/// The answer where a program cannot be started.
+fn unstarted(missing: Missing, name: &OsStr) -> Answer {
+    Answer { text: String::new(), warnings: vec![missing.sentence(name)], status: missing.status() }
+}
+
+fn print_image(args: &Run) -> Result<Answer> {
+    let image = cache::lay(&choice(args))?;
+    let path = image.to_str().ok_or_else(|| {
+        anyhow!("{} is not UTF-8, set XDG_CACHE_HOME to a folder that is", image.display())
+    })?;
+    let text = match args.format {
+        Form::Text => format!("{path}\n"),
+        Form::Json => render::json(&serde_json::json!({ "image": path })),
+    };
+    Ok(Answer { text, warnings: Vec::new(), status: 0 })
+}
+
+fn dry_run(args: &Run, style: Style) -> Answer {
+    let outlook = Outlook::look(args, cache::place(&choice(args)));
+    let text = match args.format {
+        Form::Text => render::outlook::text(&outlook, style),
+        Form::Json => render::json(&outlook),
+    };
+    Answer { text, warnings: Vec::new(), status: outlook.status() }
+}

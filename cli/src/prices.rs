@@ -1,0 +1,118 @@
+//! What a read of the kernel's clocks costs here, and what one through the image would.
+//!
+//! The image itself is not measured: the same clock is, in this process, so what is said of the image is a prediction.
+//! Must never take long: a program waits to be started.
+
+use crate::reads::{CounterBy, Followed, KernelClock, Loops, Mode};
+use crate::stats;
+use clockwise_core::clock::{FOLLOWED, Origin};
+use clockwise_core::counter::{Counter, NoCounter, SharedHardware};
+use clockwise_core::kernel::{ClockId, Kernel, Linux};
+use clockwise_core::trust::Unfit;
+use serde::Serialize;
+
+/// What a call from C, the line of time and one multiplication take beside the counter.
+const BESIDE_NS: f64 = 3.0;
+
+/// Whether the counter may stand in for the kernel in this process.
+pub fn fit() -> Result<(), Unfit> {
+    SharedHardware.fit()
+}
+
+/// What a call costs in the kernel's clock and, as predicted from the bare counter, in ours, in nanoseconds. For a
+/// decision: some tens of microseconds. The counter must be fit. `None` where nothing can be told.
+pub fn at_a_glance(relaxed: bool) -> Option<(f64, f64)> {
+    const CALLS: u64 = 32;
+    const ROUNDS: usize = 7;
+    let linux = Linux::find();
+    let kernel = KernelClock(linux, ClockId::MONOTONIC);
+    let counter = CounterBy { form: SharedHardware.form(), relaxed };
+    let costs = batches(linux, [&kernel, &counter], CALLS, ROUNDS)?;
+    let [kernel_ns, counter_ns] =
+        costs.map(|costs| costs.into_iter().fold(f64::INFINITY, f64::min));
+    Some((kernel_ns, counter_ns + BESIDE_NS))
+}
+
+/// What a call of each way costs, in nanoseconds, batch by batch; the ways take turns.
+fn batches<const N: usize>(
+    linux: Linux,
+    ways: [&dyn Loops; N],
+    calls: u64,
+    rounds: usize,
+) -> Option<[Vec<f64>; N]> {
+    let now = || linux.now(ClockId::MONOTONIC).ok().map(|time| time.nanos_i64());
+    let mut costs = [const { Vec::new() }; N];
+    // The first round warms up.
+    for round in 0..=rounds {
+        for (way, costs) in ways.iter().zip(&mut costs) {
+            let before = now()?;
+            way.batch(Mode::Throughput, calls);
+            let elapsed = now()?.checked_sub(before)?;
+            if round > 0 {
+                costs.push(elapsed as f64 / calls as f64);
+            }
+        }
+    }
+    Some(costs)
+}
+
+/// What a read of one clock costs, in nanoseconds: medians of batches.
+#[derive(Clone, Debug, Serialize)]
+pub struct Price {
+    /// The kernel's name of the clock.
+    pub clock: String,
+    /// The kernel's answer, through the vDSO where there is one.
+    pub kernel_ns: Option<f64>,
+    /// Ours, ordered.
+    pub ordered_ns: Option<f64>,
+    /// Ours, unordered.
+    pub relaxed_ns: Option<f64>,
+    /// The kernel's price by ours.
+    pub ordered_ratio: Option<f64>,
+    /// As above.
+    pub relaxed_ratio: Option<f64>,
+}
+
+/// Measures them all, in some tens of milliseconds. Ours only where the counter is fit.
+pub fn all(fit: Result<(), Unfit>) -> Vec<Price> {
+    // The vDSO reads the counter too.
+    let forbidden = fit == Err(Unfit::NoCounter(NoCounter::Forbidden));
+    let linux = if forbidden { Linux::system_calls_only() } else { Linux::find() };
+    FOLLOWED.into_iter().map(|clock| price(linux, clock, fit.is_ok())).collect()
+}
+
+fn price(linux: Linux, clock: ClockId, is_fit: bool) -> Price {
+    const CALLS: u64 = 2_000;
+    const ROUNDS: usize = 31;
+    let kernel = KernelClock(linux, clock);
+    let (ordered, relaxed) =
+        (Followed { clock, relaxed: false }, Followed { clock, relaxed: true });
+    // Where the kernel lacks the clock there is nothing to measure.
+    let costs: [Option<f64>; 3] = if Loops::value(&kernel).is_err() {
+        [None; 3]
+    } else if is_fit && begin(clock) {
+        let costs = batches(linux, [&kernel, &ordered, &relaxed], CALLS, ROUNDS);
+        costs.map_or([None; 3], |costs| costs.map(|costs| stats::median(&costs)))
+    } else {
+        let costs = batches(linux, [&kernel as &dyn Loops], CALLS, ROUNDS);
+        [costs.and_then(|[costs]| stats::median(&costs)), None, None]
+    };
+    let [kernel_ns, ordered_ns, relaxed_ns] = costs;
+    let ratio = |ours: Option<f64>| Some(kernel_ns? / ours?);
+    Price {
+        clock: clock.name().map_or_else(String::new, |name| format!("CLOCK_{name}")),
+        kernel_ns,
+        ordered_ns,
+        relaxed_ns,
+        ordered_ratio: ratio(ordered_ns),
+        relaxed_ratio: ratio(relaxed_ns),
+    }
+}
+
+/// Reads a clock until the counter answers; whether it does.
+fn begin(clock: ClockId) -> bool {
+    // 1.2 ms of reading as a rule; a machine on which it does not come needs not be waited for.
+    (0..2_000_000).any(|_| {
+        Followed::CLOCK.reading(clock).is_ok_and(|reading| reading.origin == Origin::Counter)
+    })
+}

@@ -1,0 +1,103 @@
+//! What the processes of one run have read, for people.
+
+use crate::render::Style;
+use crate::render::table::{Column, render, wrapped};
+use crate::tally::{Counted, Counts, Followed, Tally};
+use std::fmt::Write;
+
+/// So many processes are shown.
+const SHOWN_MAX: usize = 12;
+
+/// The whole: clocks, processes if there were several, and what to know.
+pub fn text(tally: &Tally, style: Style) -> String {
+    let mut out = String::new();
+    if tally.total.reads > 0 {
+        out += &clocks(&tally.total, style);
+    }
+    let mut readers: Vec<&Counted> =
+        tally.processes.iter().filter(|process| process.counts.reads > 0).collect();
+    // Who read most comes first; a build has hundreds that read three times each.
+    readers.sort_by_key(|process| std::cmp::Reverse(process.counts.reads));
+    let more = readers.split_off(readers.len().min(SHOWN_MAX)).len();
+    if readers.len() > 1 {
+        out.push('\n');
+        out += &processes(&readers, style);
+        if more > 0 {
+            let _ = writeln!(out, "and {more} more that read less (--format json has them all)");
+        }
+    }
+    let mut say = |text: &str| {
+        for (i, line) in wrapped(text, style.width - 2).into_iter().enumerate() {
+            let _ = writeln!(out, "{} {line}", if i == 0 { '!' } else { ' ' });
+        }
+    };
+    if let Some(nothing) = &tally.nothing {
+        say(&format!("no read was counted: {nothing}"));
+    }
+    for clock in &tally.total.clocks {
+        if clock.distrusts > 0 {
+            say(&format!("{}: the counter was distrusted {} times", clock.clock, clock.distrusts));
+        }
+        if let Some(unfit) = &clock.unfit {
+            say(&format!("{} comes from the kernel: {unfit}", clock.clock));
+        }
+    }
+    if tally.processes_missed > 0 {
+        say(&format!("{} more processes found no place to count", tally.processes_missed));
+    }
+    out
+}
+
+fn clocks(counts: &Counts, style: Style) -> String {
+    let rows: Vec<&Followed> = counts.clocks.iter().filter(|clock| clock.reads > 0).collect();
+    let others = [("coarse, time()", counts.coarse_reads), ("other clocks", counts.other_reads)];
+    let others: Vec<(&str, u64)> = others.into_iter().filter(|&(_, reads)| reads > 0).collect();
+    let names = rows.iter().map(|row| row.clock.clone());
+    let names = names.chain(others.iter().map(|&(name, _)| name.to_owned()));
+    let reads = rows.iter().map(|row| row.reads).chain(others.iter().map(|&(_, reads)| reads));
+    // What is not followed is answered by the kernel alone, and has no other figures.
+    let figure = |figure: fn(&Followed) -> u64| {
+        let dashes = others.iter().map(|_| "-".to_owned());
+        rows.iter().map(move |row| figure(row).to_string()).chain(dashes)
+    };
+    let by_kernel = rows.iter().map(|row| row.kernel_answers);
+    let by_kernel = by_kernel.chain(others.iter().map(|&(_, reads)| reads));
+    let columns = vec![
+        Column::words("clock", names),
+        Column::right("reads", 0, reads.map(|reads| reads.to_string())),
+        Column::right("by kernel", 0, by_kernel.map(|reads| reads.to_string())),
+        Column::right("refreshes", 0, figure(|row| row.refreshes)),
+        Column::right("slews", 1, figure(|row| row.slews)),
+        Column::right("steps", 0, figure(|row| row.steps)),
+        Column::right("worst ns", 0, figure(|row| row.residual_max_ns))
+            .about("kernel minus prediction at a refresh, steps excepted"),
+    ];
+    let marks = vec![None; rows.len() + others.len()];
+    render(columns, &marks, style)
+}
+
+fn processes(readers: &[&Counted], style: Style) -> String {
+    let sum = |figure: fn(&Followed) -> u64| {
+        readers.iter().map(move |process| {
+            let figures = process.counts.clocks.iter().map(figure);
+            figures.fold(0, u64::saturating_add).to_string()
+        })
+    };
+    let number = |process: &&Counted| {
+        process.process.map_or_else(|| "forked".to_owned(), |number| number.to_string())
+    };
+    let worst = readers.iter().map(|process| {
+        let worst = process.counts.clocks.iter().map(|clock| clock.residual_max_ns).max();
+        worst.unwrap_or(0).to_string()
+    });
+    let columns = vec![
+        Column::right("process", 0, readers.iter().map(number)),
+        Column::words("name", readers.iter().map(|process| process.name.clone())),
+        Column::right("reads", 0, readers.iter().map(|process| process.counts.reads.to_string())),
+        Column::right("refreshes", 0, sum(|clock| clock.refreshes)),
+        Column::right("slews", 1, sum(|clock| clock.slews)),
+        Column::right("steps", 0, sum(|clock| clock.steps)),
+        Column::right("worst ns", 0, worst),
+    ];
+    render(columns, &vec![None; readers.len()], style)
+}
