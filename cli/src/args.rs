@@ -2,13 +2,18 @@
 //!
 //! Must never do anything: what a flag means is up to `cmd/`.
 
+mod calibrate;
 mod run;
+mod span;
+mod verify;
 
+pub use calibrate::Calibrate;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use run::{Form, Order, Run};
 use std::path::PathBuf;
 use std::time::Duration;
+pub use verify::Verify;
 
 /// The colours of the help.
 const STYLES: Styles = Styles::styled()
@@ -48,6 +53,10 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Start a program whose clocks are read from the counter
     Run(Box<Run>),
+    /// Verify our clock against the kernel's, reading by reading
+    Verify(Box<Verify>),
+    /// Measure the counter's frequency and its stability
+    Calibrate(Calibrate),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -147,6 +156,15 @@ impl Format {
     pub const fn is_exact(self) -> bool {
         matches!(self, Self::BenchTime | Self::Timetest)
     }
+}
+
+/// How to print a result that has no other formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
 }
 
 /// A list of processors.

@@ -5,6 +5,7 @@
 mod args;
 mod availability;
 mod cache;
+mod calibrate;
 mod cmd;
 mod evaluate;
 mod exact;
@@ -12,6 +13,7 @@ mod exchange;
 mod image;
 mod instruments;
 mod launch;
+mod live;
 mod machine;
 mod measure;
 mod memory;
@@ -34,13 +36,16 @@ mod stats;
 mod tally;
 mod ticks;
 mod trial;
+mod verify;
 mod world;
 
 use anyhow::{Result, anyhow};
 use args::{Cli, Color, Command};
 use clap::{CommandFactory, Parser};
+use clockwise_core::counter::Hardware;
 use cmd::Answer;
 use cmd::run::Ran;
+use live::Live;
 use render::Style;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -62,17 +67,7 @@ fn main() -> ExitCode {
 fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
     match &cli.command {
         Command::Bench(bench) => {
-            let signals = [
-                signal_hook::consts::SIGINT,
-                signal_hook::consts::SIGTERM,
-                signal_hook::consts::SIGHUP,
-            ];
-            // Whoever started the tool may have arranged that it outlives one of them (nohup).
-            for signal in signals.into_iter().filter(|&signal| !os::is_ignored(signal)) {
-                // The second signal ends the tool at once; the first asks for what there is.
-                signal_hook::flag::register_conditional_default(signal, Arc::clone(interrupted))?;
-                signal_hook::flag::register(signal, Arc::clone(interrupted))?;
-            }
+            hear(interrupted)?;
             let draw = io::stderr().is_terminal();
             cmd::bench::run(bench, style(cli.color), |counter| {
                 Box::new(progress::Progress::new(draw && counter, Arc::clone(interrupted)))
@@ -82,12 +77,50 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             Ran::Answer(answer) => Ok(answer),
             Ran::Ended(end) => std::process::exit(launch::end_as(end)),
         },
+        Command::Verify(verify) => {
+            hear(interrupted)?;
+            live(|live| cmd::verify::run(verify, style(cli.color), live, interrupted))
+        }
+        Command::Calibrate(calibrate) => {
+            hear(interrupted)?;
+            live(|live| cmd::calibrate::run(calibrate, style(cli.color), live, interrupted))
+        }
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);
             plain(text)
         }
         Command::Man { command } => plain(manual(command.as_deref())?),
+    }
+}
+
+/// Lets the first signal ask for what there is, and the second end the tool at once.
+fn hear(interrupted: &Arc<AtomicBool>) -> Result<()> {
+    let signals =
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+    // Whoever started the tool may have arranged that it outlives one of them (nohup).
+    for signal in signals.into_iter().filter(|&signal| !os::is_ignored(signal)) {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(interrupted))?;
+    }
+    Ok(())
+}
+
+/// Runs what shows itself while it lasts. The bar reads a clock to draw, and that the counter, if it may be read.
+fn live(run: impl FnOnce(&mut Live<'_>) -> Result<Answer>) -> Result<Answer> {
+    let draw = io::stderr().is_terminal() && Hardware::find().is_ok();
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let mut live = Live::new(&mut out, &mut err, draw);
+    let answer = run(&mut live);
+    match (answer, live.end()) {
+        (Ok(mut answer), Some(failure)) => {
+            // What else there is to say cannot be printed either.
+            answer.text.clear();
+            answer.warnings.push(failure);
+            answer.status = 1;
+            Ok(answer)
+        }
+        (answer, _) => answer,
     }
 }
 

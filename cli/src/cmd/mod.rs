@@ -1,7 +1,9 @@
 //! One file a command: from its flags to its answer. None of them prints but to a writer that it is handed.
 
 pub mod bench;
+pub mod calibrate;
 pub mod run;
+pub mod verify;
 
 /// What a command has to say.
 pub struct Answer {
