@@ -14,6 +14,7 @@
 
 pub mod launch;
 
+use clockwise_core::clock::STATUS_WORDS;
 use clockwise_core::kernel::{ClockId, Errno};
 use clockwise_core::units::Timespec;
 use std::ffi::c_int;
@@ -347,10 +348,25 @@ pub fn is_readable(fd: c_int, timeout_ms: c_int) -> bool {
     }
 }
 
+/// A file in memory that lives as long as somebody has it open, and is passed on by `exec`.
+pub fn memory_file(name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    // SAFETY: reads a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), 0) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How the image tells `N` words about a clock: 0, or the error negative.
+type Tell<const N: usize> = unsafe extern "C" fn(c_int, *mut [u64; N]) -> c_int;
+
 /// The functions by which the preloaded image answers to our own tools.
 #[derive(Clone, Copy)]
 pub struct Image {
-    reading: unsafe extern "C" fn(c_int, *mut u64) -> c_int,
+    reading: Tell<4>,
+    status: Tell<STATUS_WORDS>,
 }
 
 /// The image, if this process has one and its `clock_gettime` is the one that libc's callers reach.
@@ -360,17 +376,15 @@ pub fn image() -> Option<Image> {
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         (!found.is_null()).then_some(found.cast_const())
     };
-    let reading = address(c"clockwise_reading")?;
+    let (reading, status) = (address(c"clockwise_reading")?, address(c"clockwise_status")?);
     if object_of(reading)? != object_of(address(c"clock_gettime")?)? {
         return None;
     }
     // SAFETY: a function of that name has this signature: it is the image's, and we made that.
-    let reading = unsafe {
-        std::mem::transmute::<*const libc::c_void, unsafe extern "C" fn(c_int, *mut u64) -> c_int>(
-            reading,
-        )
-    };
-    Some(Image { reading })
+    let reading = unsafe { std::mem::transmute::<*const libc::c_void, Tell<4>>(reading) };
+    // SAFETY: as above.
+    let status = unsafe { std::mem::transmute::<*const libc::c_void, Tell<STATUS_WORDS>>(status) };
+    Some(Image { reading, status })
 }
 
 /// The library that an address lies in, by where it is mapped.
@@ -385,9 +399,19 @@ impl Image {
     /// Nanoseconds, their bound, the bound if the rate is steady, and 1 if they came from the counter.
     #[inline]
     pub fn reading(&self, clock: ClockId) -> Result<[u64; 4], Errno> {
-        let mut words = [0; 4];
-        // SAFETY: fills four words.
-        let result = unsafe { (self.reading)(clock.0, words.as_mut_ptr()) };
-        if result == 0 { Ok(words) } else { Err(Errno(-result)) }
+        told(self.reading, clock)
     }
+
+    /// The words of a `Status`.
+    pub fn status(&self, clock: ClockId) -> Result<[u64; STATUS_WORDS], Errno> {
+        told(self.status, clock)
+    }
+}
+
+#[inline]
+fn told<const N: usize>(tell: Tell<N>, clock: ClockId) -> Result<[u64; N], Errno> {
+    let mut words = [0; N];
+    // SAFETY: fills so many words; any clock number is allowed.
+    let result = unsafe { tell(clock.0, &raw mut words) };
+    if result == 0 { Ok(words) } else { Err(Errno(-result)) }
 }
