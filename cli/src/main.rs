@@ -115,9 +115,7 @@ fn live(run: impl FnOnce(&mut Live<'_>) -> Result<Answer>) -> Result<Answer> {
     match (answer, live.end()) {
         (Ok(mut answer), Some(failure)) => {
             // What else there is to say cannot be printed either.
-            answer.text.clear();
-            answer.warnings.push(failure);
-            answer.status = 1;
+            (answer.text, answer.warnings, answer.status) = (String::new(), vec![failure], 1);
             Ok(answer)
         }
         (answer, _) => answer,

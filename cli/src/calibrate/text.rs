@@ -72,11 +72,12 @@ fn frequencies(report: &Report, style: Style) -> String {
         rows.push(measured(against));
     }
     for claim in &report.claims {
+        // The name of the file will do; the JSON has its path.
+        let source = claim.source.rsplit('/').next().unwrap_or_default();
         let verdict = match (claim.refused, &claim.reason) {
             (Some(true), _) => "REFUSED: more than 1000 ppm off".to_owned(),
-            (Some(false), _) => claim.source.clone(),
-            (None, Some(reason)) => format!("{}: {reason}", claim.source),
-            (None, None) => claim.source.clone(),
+            (None, Some(reason)) => format!("{source}: {reason}"),
+            _ => source.to_owned(),
         };
         let off = claim.off_ppm.map_or(DASH.to_owned(), |off| format!("{off:+.3}"));
         rows.push([format!("claimed by {}", claim.who), megahertz(claim.hz), off, verdict]);

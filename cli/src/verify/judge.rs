@@ -16,6 +16,8 @@ const SHOWN_MAX: u64 = 4;
 /// A step is followed within a period and so much more: a millisecond for the reader's own pace, and one for what it takes
 /// until there is a new line.
 const GRACE_NS: u64 = 2_000_000;
+/// Of so much time the nearest reading tells whether the clock drifts.
+const STRETCH_NS: i64 = 250_000_000;
 /// Nothing is decided before the subject has been read in so many bursts: after a pause it has not noticed anything yet.
 const GRACE_BURSTS: u32 = 8;
 
@@ -173,6 +175,8 @@ pub struct Judge {
     rules: Rules,
     monotonic: Monotonic,
     steady: Option<(u64, Steady)>,
+    /// The stretch of time, and the reading in it that is nearest to the kernel.
+    nearest: Option<(i64, Taken)>,
     narrowest_ns: Option<u64>,
     steps: Option<u64>,
     excused_until_ns: i64,
@@ -196,6 +200,7 @@ impl Judge {
             rules,
             monotonic: Monotonic::new(),
             steady: None,
+            nearest: None,
             narrowest_ns: None,
             steps: None,
             excused_until_ns: i64::MIN,
@@ -229,8 +234,11 @@ impl Judge {
         };
         let narrowest = readings.iter().map(Taken::width_ns).filter(|&width| width > 0).min();
         self.narrowest_ns = self.narrowest_ns.into_iter().chain(narrowest).min();
-        self.loosen(evidence.period_ns);
+        self.steady(&moment, evidence.period_ns);
         for taken in readings {
+            if !moment.is_excused && self.is_narrow(taken) {
+                self.near(taken, &moment);
+            }
             self.last.push_back(*taken);
             if self.last.len() > SHOWN_BEFORE + 1 {
                 self.last.pop_front();
@@ -268,18 +276,40 @@ impl Judge {
             }
         }
         self.disputed = Tally::new();
-        self.steady = None;
+        (self.steady, self.nearest) = (None, None);
         if self.rules.settable {
             self.monotonic = Monotonic::new();
         }
     }
 
-    /// The law of steadiness, by how far off a line may be when the kernel slews by a thousandth: twice that, as the
-    /// distance may have been at one end before, and two microseconds for the sample.
-    fn loosen(&mut self, period_ns: u64) {
+    /// The law of steadiness is asked of the nearest reading of each stretch: single ones may be as far off as their
+    /// bound says (tens of microseconds in the first milliseconds of a busy machine), but all of them only in a drift.
+    fn steady(&mut self, moment: &Moment, period_ns: u64) {
+        let stretch = moment.elapsed_ns.div_euclid(STRETCH_NS);
+        let Some((last, nearest)) = self.nearest.filter(|&(last, _)| last != stretch) else {
+            return;
+        };
+        self.nearest = None;
+        // The kernel may slew by a thousandth either way for the length of a line; two microseconds for the sample.
         let limit_ns = 2 * period_ns.max(4_000_000) / 1_000 + 2_000;
         if self.steady.as_ref().is_none_or(|(limit, _)| *limit < limit_ns) {
             self.steady = Some((limit_ns, Steady::new(limit_ns)));
+        }
+        let Some((_, steady)) = &mut self.steady else { return };
+        if let Err(violation) = steady.see(nearest.before_ns, nearest.nanos, nearest.after_ns) {
+            let window = vec![nearest];
+            let elapsed_ns = last * STRETCH_NS;
+            let broken = Broken::Law(violation.law);
+            let by_ns = violation.by_ns;
+            self.keep(Finding { broken, by_ns, elapsed_ns, window, at: 0 }, true, 0, moment);
+        }
+    }
+
+    /// Remembers the nearest reading of the stretch.
+    fn near(&mut self, taken: &Taken, moment: &Moment) {
+        let distance = |taken: &Taken| taken.difference_ns().unsigned_abs();
+        if self.nearest.is_none_or(|(_, nearest)| distance(taken) < distance(&nearest)) {
+            self.nearest = Some((moment.elapsed_ns.div_euclid(STRETCH_NS), *taken));
         }
     }
 
@@ -299,13 +329,6 @@ impl Judge {
         if let Some(error_ns) = taken.error_ns {
             self.law(laws::bounded(before_ns, nanos, error_ns, after_ns), true, moment);
         }
-        if !moment.is_excused
-            && self.is_narrow(taken)
-            && let Some((_, steady)) = &mut self.steady
-        {
-            let told = steady.see(before_ns, nanos, after_ns);
-            self.law(told, true, moment);
-        }
         let provable_ns = taken.provable_ns().unsigned_abs();
         if self.rules.max_error_ns.is_some_and(|limit_ns| provable_ns > limit_ns) {
             self.suspect(Broken::Limit, provable_ns, true, moment);
@@ -323,21 +346,28 @@ impl Judge {
             self.excused += 1;
             return;
         }
-        let index = broken.index();
+        let window: Vec<Taken> = self.last.iter().copied().collect();
+        let at = window.len().saturating_sub(1);
+        let elapsed_ns = moment.elapsed_ns;
+        let finding = Finding { broken, by_ns, elapsed_ns, window, at };
+        self.keep(finding, excusable, SHOWN_AFTER, moment);
+    }
+
+    /// Keeps what is suspected until it is due; more of its kind meanwhile is counted.
+    fn keep(&mut self, finding: Finding, excusable: bool, missing: usize, moment: &Moment) {
+        let by_ns = finding.by_ns;
+        let index = finding.broken.index();
         if let Some(suspect) = &mut self.suspects[index] {
             suspect.count.times += 1;
             suspect.count.worst_ns = suspect.count.worst_ns.max(by_ns);
             return;
         }
-        let elapsed_ns = moment.elapsed_ns;
-        let window: Vec<Taken> = self.last.iter().copied().collect();
-        let at = window.len().saturating_sub(1);
         self.suspects[index] = Some(Suspect {
-            finding: Finding { broken, by_ns, elapsed_ns, window, at },
+            finding,
             count: Count { times: 1, worst_ns: by_ns },
             excusable,
-            missing: SHOWN_AFTER,
-            until_ns: if excusable { moment.until_ns } else { elapsed_ns },
+            missing,
+            until_ns: if excusable { moment.until_ns } else { moment.elapsed_ns },
             bursts: if excusable { 0 } else { GRACE_BURSTS },
         });
     }

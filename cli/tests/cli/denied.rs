@@ -143,6 +143,25 @@ fn a_counter_that_was_forbidden_before_the_start_leaves_the_rest_measured() {
     forbid_counter(&mut command);
     ignore(&mut command, libc::SIGCHLD);
     check_without_counter(&run(&mut command).exits(0));
+    // Nor is there anything to verify or to calibrate.
+    let forbidden = |args: &[&str]| {
+        let mut command = program(&path, args);
+        forbid_counter(&mut command);
+        run_on_terminals(command, 100).exits(2)
+    };
+    let ran = forbidden(&["calibrate"]);
+    ran.says_only(&["there is nothing to calibrate", "PR_TSC_SIGSEGV"]);
+    let ran = forbidden(&["verify", "--for", "100ms"]);
+    assert_eq!(ran.stderr, "");
+    let words = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("the readings are the kernel's own: the counter is forbidden"),
+        "{words}"
+    );
+    assert!(words.contains("no vDSO: brackets are system calls"), "{words}");
+    // No loader, so nothing that it could preload.
+    let ran = run(&mut program(&path, &["verify", "--preload", "--for", "1s"])).exits(2);
+    ran.says_only(&["the image is not active in this process", "static"]);
 }
 
 /// The system calls of the clocks that a program reads.

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod calibrate;
 mod denied;
 mod formats;
 mod help;
@@ -16,3 +17,4 @@ mod output;
 mod run;
 mod scarce;
 mod signals;
+mod verify;
