@@ -20,7 +20,7 @@ impl<'a> Live<'a> {
     /// `draw`: standard error is a terminal, and reading the time to draw is safe.
     pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write, draw: bool) -> Self {
         let bar = draw.then(|| {
-            let style = ProgressStyle::with_template("{bar:24.cyan} {percent:>3} %  {msg}");
+            let style = ProgressStyle::with_template("{bar:24.cyan} {percent:>3} %  {wide_msg}");
             let bar = ProgressBar::new(STEPS);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar

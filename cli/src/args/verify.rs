@@ -13,7 +13,7 @@ Examples:
   clockwise verify                             the library against the kernel, for a minute
   clockwise verify --for 18h --log a.log       as in 2002; the log survives a crash
   clockwise verify --clock monotonic --ns      with nanoseconds
-  clockwise verify --preload --max-error 50us  what preloaded programs get, with a limit of one's own
+  clockwise verify --preload --max-error 50us  the preloaded image, with a limit of one's own
   clockwise verify --for 5m --format json      the summary alone, for a program
 
 On each processor a thread takes 32 readings in each millisecond, every second one with its bound,

@@ -99,11 +99,11 @@ fn log() -> Result<String, String> {
 /// The last of the lines `tsc: Refined TSC clocksource calibration: 2299.998 MHz`, or of `tsc: Detected 2300.000 MHz
 /// processor`, which is of the counter too.
 fn from_log(text: &str) -> Result<f64, String> {
-    let refined = text.lines().filter(|line| line.contains("tsc: Refined TSC"));
-    let detected =
-        text.lines().filter(|line| line.contains("tsc: Detected") && line.contains("TSC"));
-    let plain = text.lines().filter(|line| line.contains("tsc: Detected"));
-    let line = refined.last().or(detected.last()).or(plain.last());
+    let last = |what: &str, more: &str| {
+        text.lines().rfind(|line| line.contains(what) && line.contains(more))
+    };
+    let line = last("tsc: Refined TSC", "").or(last("tsc: Detected", "TSC"));
+    let line = line.or(last("tsc: Detected", ""));
     let line = line.ok_or("not in the log (any more)")?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let unit = words.iter().position(|word| word.starts_with("MHz")).filter(|&at| at > 0);

@@ -388,7 +388,7 @@ impl Judge {
             let tally = if in_dispute { &mut self.disputed } else { &mut self.tally };
             tally.provable(elapsed_ns, taken.provable_ns());
             if narrow {
-                tally.narrow(elapsed_ns, taken.difference_ns());
+                tally.narrow(elapsed_ns, taken.difference_ns(), taken.width_ns());
             }
         }
     }

@@ -96,7 +96,7 @@ pub struct Settings {
 pub struct Trend {
     /// Parts per million; ours gains on the kernel if positive.
     pub ppm: Option<f64>,
-    /// Either way, in 95 of 100 cases.
+    /// Either way: twice the standard error, and what the brackets leave open.
     pub uncertainty_ppm: Option<f64>,
     /// Why there is none.
     pub reason: Option<String>,

@@ -47,11 +47,11 @@ pub fn progress(left_ns: i64, readings: u64, worst_ns: i64, violations: u64) -> 
     let left = humantime::format_duration(left);
     let violations = match violations {
         0 => "no violation".to_owned(),
-        1 => "1 violation".to_owned(),
-        more => format!("{} violations", grouped(more)),
+        1 => "1 VIOLATION".to_owned(),
+        more => format!("{} VIOLATIONS", grouped(more)),
     };
     let readings = digits(readings as f64 / 1e6);
-    format!("{left} left, {readings} M readings, {violations}, provably off {worst_ns} ns")
+    format!("{left} left, {readings} M readings, {violations}, worst {worst_ns} ns")
 }
 
 /// Something that happened; nothing for what happens all the time.

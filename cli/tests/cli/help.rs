@@ -124,3 +124,20 @@ fn the_help_and_the_manual_page_of_run_name_every_flag() {
     }
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
+
+#[test]
+fn the_other_commands_name_their_flags_in_help_and_manual() {
+    let verify = "--for --every --clock --max-error --ns --in-process --preload --log --refreshes --cpus --format";
+    for (command, flags) in [("verify", verify), ("calibrate", "--for --every --cpu --format")] {
+        let help = clockwise(&[command, "--help"]).exits(0).stdout;
+        let page = clockwise(&["man", command]).exits(0).stdout.replace("\\-", "-");
+        for word in flags.split(' ').chain(["Examples:", "Exit status:"]) {
+            assert!(help.contains(word), "no {word} in {help}");
+            assert!(page.contains(word), "no {word} in {page}");
+        }
+        assert!(!help.contains("--preloaded"), "a hidden flag is shown: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+        let overview = clockwise(&["--help"]).exits(0).stdout;
+        assert!(overview.contains(command), "{overview}");
+    }
+}
