@@ -79,11 +79,11 @@ pub struct Row {
     /// The averaging time.
     pub tau_s: f64,
     /// Against MONOTONIC_RAW.
-    pub raw: Option<f64>,
+    pub raw_adev: Option<f64>,
     /// Against MONOTONIC.
-    pub monotonic: Option<f64>,
+    pub monotonic_adev: Option<f64>,
     /// What the brackets alone may make of it.
-    pub method: Option<f64>,
+    pub method_adev: Option<f64>,
     /// Second differences in the row.
     pub terms: usize,
 }
@@ -104,10 +104,10 @@ pub fn table([raw, monotonic]: [&Phase; 2]) -> Vec<Row> {
         if let Some((_, terms)) = raw.or(monotonic) {
             // A half width is as far as a reading may be off; a third of its square is the variance of one that lies
             // anywhere in its bracket, and a second difference has six of these.
-            let method = a.as_ref().or(b.as_ref()).map(|(_, half_s)| half_s / tau_s);
-            let [raw, monotonic] =
+            let method_adev = a.as_ref().or(b.as_ref()).map(|(_, half_s)| half_s / tau_s);
+            let [raw_adev, monotonic_adev] =
                 [raw, monotonic].map(|told| told.map(|(deviation, _)| deviation));
-            rows.push(Row { tau_s, raw, monotonic, method, terms });
+            rows.push(Row { tau_s, raw_adev, monotonic_adev, method_adev, terms });
         }
         slots *= 2;
     }
@@ -196,12 +196,12 @@ mod tests {
         assert!(rows.len() > 10);
         for row in rows.iter().filter(|row| row.terms > 10_000) {
             let expected = 3f64.sqrt() * (2_000.0 / 12f64.sqrt()) * 1e-9 / row.tau_s;
-            let given = row.raw.unwrap();
+            let given = row.raw_adev.unwrap();
             assert!((given / expected - 1.0).abs() < 0.05, "{row:?} {expected}");
-            let method = row.method.unwrap() * row.tau_s;
+            let method = row.method_adev.unwrap() * row.tau_s;
             assert!((method - 50e-9).abs() < 1e-15, "{row:?}");
         }
-        assert!(rows.iter().all(|row| row.monotonic.unwrap() < 1e-12), "{rows:?}");
+        assert!(rows.iter().all(|row| row.monotonic_adev.unwrap() < 1e-12), "{rows:?}");
     }
 
     #[test]

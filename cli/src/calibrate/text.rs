@@ -138,9 +138,9 @@ fn stability(report: &Report, style: Style) -> String {
     let power = |value: Option<f64>| value.map_or(DASH.to_owned(), |value| format!("{value:.1e}"));
     let columns = vec![
         Column::right("tau s", 0, rows.iter().map(|row| row.tau_s.to_string())),
-        Column::right("by MONOTONIC_RAW", 0, rows.iter().map(|row| power(row.raw))),
-        Column::right("by MONOTONIC", 0, rows.iter().map(|row| power(row.monotonic))),
-        Column::right("method", 0, rows.iter().map(|row| power(row.method)))
+        Column::right("by MONOTONIC_RAW", 0, rows.iter().map(|row| power(row.raw_adev))),
+        Column::right("by MONOTONIC", 0, rows.iter().map(|row| power(row.monotonic_adev))),
+        Column::right("method", 0, rows.iter().map(|row| power(row.method_adev)))
             .about("what the width of the brackets alone may make of it"),
         Column::right("terms", 0, rows.iter().map(|row| row.terms.to_string())),
     ];

@@ -23,6 +23,9 @@ const PAUSE_NS: i64 = 1_000_000_000;
 /// The kernel disagreeing with itself is shown so often.
 const DISAGREEMENTS_SHOWN: u64 = 4;
 
+/// Violations shown with the readings around them; the log has more.
+const WINDOWS_SHOWN: u64 = 8;
+
 /// Its state.
 pub(super) struct Desk<'a, 'b> {
     plan: &'a Plan,
@@ -204,7 +207,7 @@ impl<'a, 'b> Desk<'a, 'b> {
             log.sync();
         }
         if self.plan.lines
-            && let Some(text) = text::event(elapsed_ns, event)
+            && let Some(text) = text::event(elapsed_ns, event, self.violations <= WINDOWS_SHOWN)
         {
             self.live.print(&text);
         }

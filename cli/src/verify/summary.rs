@@ -287,10 +287,23 @@ impl Summary {
                 ns => format!("none of them provably more than {ns} ns off the kernel's clock"),
             };
             let readings = grouped(self.readings);
-            let text =
-                format!("Held: {readings} readings of {clock} in {time} obey its laws, {far}.");
+            let doubt = self.doubt();
+            let text = format!(
+                "Held: {readings} readings of {clock} in {time} obey its laws, {far}{doubt}."
+            );
             (Verdict::Held, text)
         };
+    }
+
+    /// What the verdict rests on the subject's own word for.
+    fn doubt(&self) -> &'static str {
+        let steps = self.subject.as_ref().map_or(0, |own| own.steps);
+        if self.excused > 0 && steps > self.kernel.steps {
+            "; but some were off until the clock noticed a step that the kernel's other clocks do not show: a step of the \
+             counter (a migration), or a fault"
+        } else {
+            ""
+        }
     }
 
     fn broken(&self) -> Vec<String> {

@@ -270,6 +270,7 @@ fn a_step_of_the_counter_that_the_subject_notices_is_no_violation() {
     let (summary, lines) = verify(Fault::CounterStep, BOTH[1], 2, None);
     assert_eq!((summary.status(), summary.kernel.steps), (0, 0), "{summary:#?}");
     assert!(summary.excused > 0 && lines.contains("was noticed and followed"), "{lines}");
+    assert!(summary.verdict_text.contains("a step of the counter"), "{}", summary.verdict_text);
     // A clock that nobody can set goes back when it returns: that no step excuses.
     breaks(Fault::CounterStep, BOTH[0], 2, None, "monotonic");
 }
@@ -415,16 +416,18 @@ fn what_happened_is_shown_within_a_hundred_columns() {
     judged(40, |burst| if burst == 20 { -1_234_567 } else { 0 }, &mut found);
     let mut shown = String::new();
     for finding in found {
-        shown += &text::event(finding.elapsed_ns, &super::Event::Broken(finding)).unwrap();
+        shown += &text::event(finding.elapsed_ns, &super::Event::Broken(finding), true).unwrap();
     }
     shown += &text::event(
         12_345_678_901,
         &super::Event::Stepped { at_ns: Some(5), by_ns: Some(-2_000_000_123), times: 1 },
+        true,
     )
     .unwrap();
     shown += &text::event(
         12_345_678_901,
         &super::Event::Distrusted { reason: clockwise_core::trust::Unfit::Unsteady },
+        true,
     )
     .unwrap();
     insta::assert_snapshot!("verify_events", shown);

@@ -54,13 +54,15 @@ pub fn progress(left_ns: i64, readings: u64, worst_ns: i64, violations: u64) -> 
     format!("{left} left, {readings} M readings, {violations}, worst {worst_ns} ns")
 }
 
-/// Something that happened; nothing for what happens all the time.
-pub fn event(elapsed_ns: i64, event: &Event) -> Option<String> {
+/// Something that happened, nothing for what happens all the time; a violation with the readings around it, if there is
+/// room.
+pub fn event(elapsed_ns: i64, event: &Event, with_window: bool) -> Option<String> {
     let at = format!("{:.3} s", elapsed_ns as f64 / 1e9);
     let times = |times: u64| if times == 1 { String::new() } else { format!(" {times} times") };
     let text = match event {
         Event::Refreshed { .. } => return None,
-        Event::Broken(finding) => return Some(window(&at, finding)),
+        Event::Broken(finding) if with_window => return Some(window(&at, finding)),
+        Event::Broken(finding) => finding.broken.words(finding.by_ns),
         Event::KernelStepped { by_ns } => {
             format!("the kernel's clock was set by {} s", signed(*by_ns))
         }
