@@ -12,6 +12,8 @@ mod claims;
 mod pair;
 mod report;
 mod stability;
+#[cfg(test)]
+mod tests;
 pub mod text;
 
 use crate::live::Live;

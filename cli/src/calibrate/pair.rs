@@ -81,3 +81,99 @@ impl Rate {
         (self.most_hz - self.least_hz) / 2.0 / self.hz() * 1e6
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clockwise_core::kernel::Errno;
+    use clockwise_core::units::{Ticks, Timespec};
+    use std::cell::Cell;
+
+    /// A counter and a clock of 1 GHz in one: each reading of the clock takes what the script says, half of it before.
+    struct Script<'a> {
+        ticks: Cell<u64>,
+        read: Cell<usize>,
+        costs: &'a [i64],
+    }
+
+    impl Counter for Script<'_> {
+        fn ticks(&self) -> Ticks {
+            Ticks(self.ticks.get())
+        }
+
+        fn ticks_unordered(&self) -> Ticks {
+            self.ticks()
+        }
+    }
+
+    impl Kernel for Script<'_> {
+        fn now(&self, _: ClockId) -> Result<Timespec, Errno> {
+            let cost = *self.costs.get(self.read.get()).ok_or(Errno::PERM)?;
+            self.read.set(self.read.get() + 1);
+            let half_way = self.ticks.get().wrapping_add_signed(cost / 2);
+            self.ticks.set(self.ticks.get().wrapping_add_signed(cost));
+            Ok(Timespec::from_nanos(half_way.cast_signed()))
+        }
+    }
+
+    fn taken(costs: &[i64], brackets: u32) -> Option<Pair> {
+        let script = Script { ticks: Cell::new(1_000), read: Cell::new(0), costs };
+        Pair::take(&script, &script, ClockId::MONOTONIC, brackets)
+    }
+
+    #[test]
+    fn the_narrowest_bracket_is_taken_and_one_that_goes_back_never() {
+        let pair = Pair { before: 10_000, nanos: 10_020, after: 10_040 };
+        assert_eq!(taken(&[9_000, 40, 9_000], 3), Some(pair));
+        assert_eq!((pair.ticks(), pair.width()), (10_020, 40));
+        assert_eq!(taken(&[-50, 80, -50], 3), Some(Pair { before: 950, nanos: 990, after: 1_030 }));
+        assert_eq!(taken(&[-50, 0], 2), None);
+        assert_eq!(taken(&[40], 2), None, "a clock that fails");
+    }
+
+    #[test]
+    fn the_rate_lies_in_the_interval_wherever_in_their_brackets_the_readings_were() {
+        let mut state = 1u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..100_000 {
+            let hz = 1_000_000 + next(5_000_000_000);
+            let tick =
+                |ns: u64| u64::try_from(u128::from(ns) * u128::from(hz) / 1_000_000_000).unwrap();
+            let mut pair = |ns: u64| {
+                let at = tick(ns);
+                let pair = Pair {
+                    before: at.saturating_sub(next(5_000)),
+                    nanos: ns.cast_signed(),
+                    // The tick in which the clock was read had not ended.
+                    after: at + 1 + next(5_000),
+                };
+                (pair, ns)
+            };
+            let (first, start) = pair(1_000_000_000);
+            let (last, _) = pair(start + 1_000 + 1_000_000_000);
+            let rate = Rate::between(&first, &last).unwrap();
+            let hz = hz as f64;
+            assert!(rate.least_hz <= hz && hz <= rate.most_hz, "{rate:?} {hz}");
+            assert!(rate.uncertainty_ppm() >= 0.0 && rate.least_hz <= rate.hz());
+        }
+    }
+
+    #[test]
+    fn pairs_that_prove_nothing_give_no_rate() {
+        let pair = |before, nanos, after| Pair { before, nanos, after };
+        let first = pair(1_000, 1_000, 1_040);
+        for last in [
+            first,
+            pair(1_000, 5_000, 1_040),
+            pair(1_041, 1_001, 1_050),
+            pair(500, 5_000, 540),
+            pair(9_000, 900, 9_040),
+            pair(9_000, i64::MIN, 9_040),
+        ] {
+            assert_eq!(Rate::between(&first, &last), None, "{last:?}");
+        }
+    }
+}

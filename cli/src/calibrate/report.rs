@@ -73,9 +73,9 @@ pub struct Against {
 
 /// The rates that are good enough to be told.
 fn told(rate: Option<Rate>) -> Result<Rate, &'static str> {
-    let rate = rate.ok_or("the counter or the clock did not advance, or the run was too short")?;
+    let rate = rate.ok_or("too short a run, or no advance")?;
     if rate.uncertainty_ppm() > UNCERTAINTY_MAX_PPM {
-        return Err("the run was too short: nothing finer than 1000 ppm could be told");
+        return Err("too short a run: not known to 1000 ppm");
     }
     Ok(rate)
 }

@@ -112,7 +112,9 @@ fn meaning(report: &Report) -> String {
     let steering = &report.steering;
     let mut text = match (steering.measured_ppm, steering.uncertainty_ppm) {
         (Some(ppm), Some(error)) => {
-            format!("MONOTONIC goes {ppm:+.4} ppm faster than MONOTONIC_RAW (±{})", digits(error))
+            let way = if ppm < 0.0 { "slower" } else { "faster" };
+            let (ppm, error) = (ppm.abs(), digits(error));
+            format!("MONOTONIC goes {ppm:.4} ppm {way} than MONOTONIC_RAW (±{error})")
         }
         _ => "How MONOTONIC is steered cannot be told".to_owned(),
     };
