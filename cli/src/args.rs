@@ -158,15 +158,6 @@ impl Format {
     }
 }
 
-/// How to print a result that has no other formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-}
-
 /// A list of processors.
 #[derive(Clone, Debug)]
 pub struct Cpus(pub Vec<usize>);

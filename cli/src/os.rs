@@ -348,17 +348,6 @@ pub fn is_readable(fd: c_int, timeout_ms: c_int) -> bool {
     }
 }
 
-/// A file in memory that lives as long as somebody has it open, and is passed on by `exec`.
-pub fn memory_file(name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
-    // SAFETY: reads a C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), 0) };
-    if fd < 0 {
-        return Err(errno());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// How the image tells `N` words about a clock: 0, or the error negative.
 type Tell<const N: usize> = unsafe extern "C" fn(c_int, *mut [u64; N]) -> c_int;
 

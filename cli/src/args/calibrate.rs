@@ -1,6 +1,6 @@
 //! `clockwise calibrate`.
 
-use super::{Output, span};
+use super::{Form, span};
 use clap::Args;
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ pub struct Calibrate {
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub format: Output,
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    pub format: Form,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

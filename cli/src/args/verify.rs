@@ -1,6 +1,6 @@
 //! `clockwise verify`.
 
-use super::{Cpus, Output, span};
+use super::{Cpus, Form, span};
 use clap::{Args, ValueEnum};
 use clockwise::ClockId;
 use std::path::PathBuf;
@@ -59,8 +59,8 @@ pub struct Verify {
     #[arg(long, value_name = "LIST", value_parser = super::cpus)]
     pub cpus: Option<Cpus>,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    pub format: Output,
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    pub format: Form,
     /// The image is preloaded in this process, as it should find
     #[arg(long, hide = true, requires = "preload")]
     pub preloaded: bool,

@@ -1,6 +1,6 @@
 //! `clockwise calibrate`: how fast the counter runs, how surely that is known, and how steady it is.
 
-use crate::args::{Calibrate, Output};
+use crate::args::{Calibrate, Form};
 use crate::calibrate::{self, Plan, text};
 use crate::cmd::Answer;
 use crate::live::Live;
@@ -41,8 +41,8 @@ pub fn run(
     };
     let report = calibrate::run(&plan, &counter, &Linux::find(), &root, machine, live, interrupted);
     let text = match args.format {
-        Output::Json => render::json(&report),
-        Output::Text => text::text(&report, style),
+        Form::Json => render::json(&report),
+        Form::Text => text::text(&report, style),
     };
     Ok(Answer { text, warnings: report.warnings(), status: report.status() })
 }

@@ -1,6 +1,6 @@
 //! `clockwise verify`: our clock against the kernel's, reading by reading.
 
-use crate::args::{Output, Verify};
+use crate::args::{Form, Verify};
 use crate::cmd::Answer;
 use crate::live::Live;
 use crate::machine::{Machine, Root, cpu_list};
@@ -35,7 +35,7 @@ pub fn run(
         cpus: cpus.iter().copied().map(Some).collect(),
         refreshes: args.refreshes,
         nanoseconds: args.ns,
-        lines: args.format == Output::Text,
+        lines: args.format == Form::Text,
     };
     let summary = if args.preload {
         let image = preload::Preloaded::find(plan.clock)?;
@@ -44,8 +44,8 @@ pub fn run(
         verify(args, &plan, &cpus, &InProcess(Clock::new(plan.clock)), live, interrupted)?
     };
     let text = match args.format {
-        Output::Json => render::json(&summary),
-        Output::Text => text::summary(&summary, style),
+        Form::Json => render::json(&summary),
+        Form::Text => text::summary(&summary, style),
     };
     Ok(Answer { text, warnings: warnings(&summary, args.format), status: summary.status() })
 }
@@ -92,12 +92,12 @@ fn cpus(args: &Verify) -> Result<Vec<usize>> {
 }
 
 /// What a reader of the JSON does not see; the text says it itself.
-fn warnings(summary: &Summary, format: Output) -> Vec<String> {
+fn warnings(summary: &Summary, format: Form) -> Vec<String> {
     let mut warnings = Vec::new();
     if summary.interrupted {
         warnings.push("interrupted: the verification was ended early".to_owned());
     }
-    if format == Output::Json && summary.status() != 0 {
+    if format == Form::Json && summary.status() != 0 {
         warnings.push(summary.verdict_text.clone());
     }
     warnings

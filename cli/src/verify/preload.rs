@@ -3,40 +3,26 @@
 //! Must never trust the environment: what counts is which functions this process has.
 
 use super::subject::{Subject, Told};
-use crate::image::IMAGE;
+use crate::cache;
 use crate::os::{self, Image};
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow};
 use clockwise::{ClockId, Errno, Status};
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::IntoRawFd;
+use clockwise_core::settings::Choice;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
-/// Lays the image where the loader of the tool's next self finds it: in memory, so that nothing stays behind.
-fn lay() -> Result<PathBuf> {
-    if IMAGE.is_empty() {
-        bail!("there is none for this processor; give --in-process");
-    }
-    let mut file = File::from(os::memory_file(c"clockwise.so").context("no room for it")?);
-    file.write_all(IMAGE).context("no room for it")?;
-    // Kept open across the exec: the path is that of the descriptor.
-    Ok(PathBuf::from(format!("/proc/self/fd/{}", file.into_raw_fd())))
-}
-
-/// Starts the tool anew, with the image. Comes back only with what went wrong.
+/// Starts the tool anew, with the image as `clockwise run` lays it. Comes back only with what went wrong.
 pub fn restart() -> Error {
-    let image = match lay() {
+    let image = match cache::lay(&Choice::default()) {
         Ok(image) => image,
-        Err(error) => return error.context("the image cannot be preloaded"),
+        Err(why) => return anyhow!("the image cannot be preloaded: {why}; or give --in-process"),
     };
-    let mut preload = image.into_os_string();
-    // What is preloaded already stays so, after ours.
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+    // What is preloaded already comes first, as in the programs that `run` starts.
+    let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !preload.is_empty() {
         preload.push(":");
-        preload.push(others);
     }
+    preload.push(image);
     let args = std::env::args_os().skip(1);
     let mut again = Command::new("/proc/self/exe");
     again.args(args).arg("--preloaded").env("LD_PRELOAD", preload);

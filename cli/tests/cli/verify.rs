@@ -67,7 +67,9 @@ fn every_clock_of_the_library_obeys_its_laws() {
 #[test]
 fn the_preloaded_image_obeys_them_too() {
     for name in ["realtime", "monotonic"] {
-        let ran = clock(name, &["--preload", "--format", "json"]);
+        let mut command =
+            tool(&["verify", "--for", "1s", "--clock", name, "--preload", "--format", "json"]);
+        let ran = run(command.env("XDG_CACHE_HOME", folder("verify_preload")));
         if ran.stdout.is_empty() {
             let ran = ran.exits(2).says(&["give --in-process"]);
             not_tried("the image", &ran.stderr);
@@ -80,6 +82,13 @@ fn the_preloaded_image_obeys_them_too() {
             assert!(summary["subject"]["refreshes"].as_u64().unwrap() > 0);
         }
     }
+}
+
+#[test]
+fn without_a_place_for_the_image_there_is_a_sentence() {
+    let mut command = tool(&["verify", "--preload"]);
+    let ran = run(command.env("XDG_CACHE_HOME", "/proc/nowhere"));
+    ran.exits(2).says_only(&["the image cannot be preloaded", "give --in-process"]);
 }
 
 #[test]
