@@ -81,13 +81,13 @@ impl Vdso {
         let base = sysinfo_ehdr()? as *const u8;
         // SAFETY: the kernel maps at least a page there, for the life of the process.
         let head = unsafe { core::slice::from_raw_parts(base, 4096) };
-        let size = elf::extent(head).map_err(NoVdso::Malformed)?;
+        let size = elf::native_extent(head).map_err(NoVdso::Malformed)?;
         if size > EXTENT_MAX {
             return Err(NoVdso::Malformed(ElfError::Truncated));
         }
         // SAFETY: the loadable segment of that size is mapped whole and never written.
         let bytes = unsafe { core::slice::from_raw_parts(base, size) };
-        let image = Image::parse(bytes).map_err(NoVdso::Malformed)?;
+        let image = Image::parse_native(bytes).map_err(NoVdso::Malformed)?;
         let address = |name| {
             image.symbol(name, names.version).and_then(|at| bytes.get(at)).map(core::ptr::from_ref)
         };

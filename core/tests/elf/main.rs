@@ -5,7 +5,7 @@ mod build;
 mod exact;
 
 use build::{Hash, Shape, Symbol};
-use clockwise_core::elf::{ElfError, Image, extent};
+use clockwise_core::elf::{ElfError, Image, extent, native_extent};
 use exact::Exact;
 use std::fs::{self, File};
 use std::ops::Range;
@@ -123,6 +123,7 @@ fn the_real_vdso_and_an_exact_look_up_agree_on_every_name_and_version() {
 fn agrees(bytes: &[u8]) -> usize {
     let exact = Exact::new(bytes);
     let image = Image::parse(bytes).unwrap();
+    let native = Image::parse_native(bytes).ok();
     let strings = exact.strings();
     // A name may begin inside another: linkers merge the tails.
     let ends = (0..strings.len()).map(|at| strings[at..].split(|&byte| byte == 0).next().unwrap());
@@ -132,6 +133,9 @@ fn agrees(bytes: &[u8]) -> usize {
             let told = image.symbol(name, version);
             let text = [name, version].map(String::from_utf8_lossy);
             assert_eq!(told, exact.symbol(name, version), "{} version {}", text[0], text[1]);
+            if let Some(native) = native {
+                assert_eq!(told, native.symbol(name, version), "{} version {}", text[0], text[1]);
+            }
             found += usize::from(told.is_some());
         }
     }
@@ -164,6 +168,11 @@ fn every_class_byte_order_and_hash_gives_the_right_functions() {
             assert_eq!(at("global", "anything"), at("global", "V_1"), "{shape:?}");
         }
         assert!(agrees(&bytes) > 0, "{shape:?}");
+        let is_native = shape.wide == cfg!(target_pointer_width = "64")
+            && shape.little == cfg!(target_endian = "little");
+        let native = if is_native { Ok(bytes.len()) } else { Err(ElfError::NotElf) };
+        assert_eq!(native_extent(&bytes), native, "{shape:?}");
+        assert_eq!(Image::parse_native(&bytes).err(), native.err(), "{shape:?}");
     }
 }
 
