@@ -157,7 +157,7 @@ impl Keeper {
             step_ns: 0,
         };
         if began {
-            self.timebase = Timebase::start(sample);
+            self.timebase.begin_anew(sample);
             self.wider = 0;
         } else {
             self.compare(sample, may_step, &mut told);

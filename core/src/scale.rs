@@ -102,10 +102,8 @@ impl Scale {
     /// As [`nanos`](Self::nanos), but `u64::MAX` where that would wrap.
     #[must_use]
     pub const fn nanos_saturating(self, ticks: Ticks) -> u64 {
-        let whole = (ticks.0 as u128).saturating_mul(self.whole as u128);
         let fraction = (ticks.0 as u128 * self.fraction as u128) >> 64;
-        let nanos = whole.saturating_add(fraction);
-        if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+        ticks.0.saturating_mul(self.whole).saturating_add(fraction as u64)
     }
 
     /// How many whole ticks `nanos` last: `floor(nanos / scale)`, saturating; 0 for a scale of 0.

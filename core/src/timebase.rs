@@ -96,15 +96,15 @@ impl Timebase {
     pub const fn start(sample: &Sample) -> Self {
         let mark = Mark { ticks: sample.ticks, nanos: sample.nanos, error: sample.half_width.0 };
         let none = Scale::from_bits(0);
-        Self {
-            newest: mark,
-            middle: mark,
-            oldest: mark,
-            scale: none,
-            is_sure: false,
-            scale_error: none,
-            said: mark,
-        }
+        let (newest, middle, oldest, said) = (mark, mark, mark, mark);
+        Self { newest, middle, oldest, scale: none, is_sure: false, scale_error: none, said }
+    }
+
+    /// With another first sample.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_anew(&mut self, sample: &Sample) {
+        *self = Self::start(sample);
     }
 
     /// Whether there is a rate, if one that nothing has confirmed.
@@ -120,7 +120,7 @@ impl Timebase {
     pub fn next(&mut self, sample: &Sample, may_step: bool) -> (Change, i64) {
         let Some(passed) = sample.ticks.since(self.newest.ticks).filter(|passed| passed.0 > 0)
         else {
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Stepped, 0);
         };
         if !self.has_rate() {
@@ -155,21 +155,21 @@ impl Timebase {
         } else if distance <= slewed && passed_ns >= WINDOW_NS {
             // Over a long pause a thousandth explains seconds, also those of a sleep or a migration: the rate is not
             // known any more.
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Slewed, residual);
         } else if distance <= slewed && self.turn(&heard) {
             // A first rate is not confirmed by another one. The next sample decides.
             is_sure = self.is_sure;
             Change::Slewed
         } else if !self.is_sure {
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Stepped, 0);
         } else if residual < 0 && distance <= AHEAD_MAX_NS && !may_step {
             (self.newest, self.middle, self.oldest) = (heard, heard, heard);
             self.scale_error = self.scale.share_ppm(SLEW_PPM);
             Change::Ahead
         } else {
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Stepped, residual);
         };
         (self.said, self.is_sure) = (heard, is_sure);
@@ -186,7 +186,7 @@ impl Timebase {
         let longest =
             least.and_then(|least| Scale::from_ratio(nanos.saturating_add(1), Ticks(least)));
         let Some((scale, longest)) = Scale::from_ratio(nanos, passed).zip(longest) else {
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Stepped, 0);
         };
         let error = |ticks| longest.nanos_saturating(Ticks(ticks)).saturating_add(1);
@@ -194,7 +194,7 @@ impl Timebase {
         let newest =
             Mark { ticks: sample.ticks, nanos: sample.nanos, error: error(sample.half_width.0) };
         if oldest.error.max(newest.error) > ERROR_MAX_NS {
-            *self = Self::start(sample);
+            self.begin_anew(sample);
             return (Change::Unusable, 0);
         }
         *self = Self { newest, middle: oldest, oldest, scale, said: newest, ..*self };
