@@ -92,18 +92,21 @@ pub(crate) fn choose_form() {
     if has_rdtscp().is_err() {
         return;
     }
-    let cost = |read: fn() -> u64| {
-        let round = || {
-            let begin = ticks_ordered();
-            for _ in 0..8 {
-                read();
-            }
-            ticks_ordered().wrapping_sub(begin)
-        };
-        (0..8).map(|_| round()).min()
-    };
     let cheaper = cost(ticks_rdtscp) < cost(ticks_ordered);
     FORM.store(if cheaper { RDTSCP } else { LFENCE_RDTSC }, Ordering::Relaxed);
+}
+
+/// What eight reads take: the least of eight tries.
+fn cost(read: fn() -> u64) -> u64 {
+    let mut least = u64::MAX;
+    for _ in 0..8 {
+        let begin = ticks_ordered();
+        for _ in 0..8 {
+            read();
+        }
+        least = least.min(ticks_ordered().wrapping_sub(begin));
+    }
+    least
 }
 
 #[inline(always)]
@@ -204,14 +207,22 @@ forms! {
     };
 }
 
-fn has_rdtscp() -> Result<(), &'static str> {
-    let listed = cpuid(0x8000_0000, 0)[0] >= 0x8000_0001 && cpuid(0x8000_0001, 0)[3] >> 27 & 1 == 1;
-    if listed { Ok(()) } else { Err("this processor (or its hypervisor) has no rdtscp") }
+/// Whether CPUID sets `bit` of edx in this extended leaf: two calls, each of which may trap to a hypervisor.
+fn is_listed(leaf: u32, bit: u32) -> bool {
+    cpuid(0x8000_0000, 0)[0] >= leaf && cpuid(leaf, 0)[3] >> bit & 1 == 1
 }
 
-/// What CPUID promises: two calls, each of which may trap to a hypervisor.
+fn has_rdtscp() -> Result<(), &'static str> {
+    if is_listed(0x8000_0001, 27) {
+        Ok(())
+    } else {
+        Err("this processor (or its hypervisor) has no rdtscp")
+    }
+}
+
+/// What CPUID promises.
 pub(crate) fn counter_is_invariant() -> bool {
-    cpuid(0x8000_0000, 0)[0] >= 0x8000_0007 && cpuid(0x8000_0007, 0)[3] >> 8 & 1 == 1
+    is_listed(0x8000_0007, 8)
 }
 
 fn put(text: &mut [u8], registers: &[u32]) {
