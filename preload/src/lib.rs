@@ -25,7 +25,7 @@ use clockwise_core::clock::{STATUS_WORDS, followed};
 use clockwise_core::kernel::{ClockId, Errno, pass};
 use clockwise_core::settings::Settings;
 use clockwise_core::units::Timespec;
-use process::{CAUSAL, CLOCK, mode};
+use process::{CAUSAL, CLOCK, mode, read};
 
 /// What C's functions give where they fail.
 const FAILED: i32 = -1;
@@ -49,11 +49,7 @@ fn at_once(index: usize) -> Option<Timespec> {
 
 /// The same in any case.
 fn now(clock: ClockId) -> Result<i64, Errno> {
-    match mode() {
-        CAUSAL => CLOCK.now(clock),
-        Settings::RELAXED => CLOCK.now_relaxed(clock),
-        _ => stats::now(clock),
-    }
+    if mode() & Settings::COUNTED == 0 { read(clock) } else { stats::now(clock) }
 }
 
 /// The result of a C function: 0, or -1 and errno.

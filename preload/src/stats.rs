@@ -2,7 +2,7 @@
 //!
 //! Must never be the reason that a program fails: a board that cannot be mapped is done without.
 
-use crate::process::{CLOCK, board_path, mode};
+use crate::process::{CLOCK, board_path, mode, read};
 use clockwise_core::board::{Board, COARSE, OTHER, SIZE, Slot};
 use clockwise_core::clock::followed;
 use clockwise_core::kernel::{ClockId, Errno, map_shared, who};
@@ -84,10 +84,6 @@ pub fn now(clock: ClockId) -> Result<i64, Errno> {
         CLOCK.status(clock).iter().for_each(|status| slot.note(index, status));
     }
     told
-}
-
-fn read(clock: ClockId) -> Result<i64, Errno> {
-    if mode() & Settings::RELAXED != 0 { CLOCK.now_relaxed(clock) } else { CLOCK.now(clock) }
 }
 
 /// A read of another clock.
