@@ -132,12 +132,12 @@ impl Bank {
     /// The end of a line that is no further above the kernel's answer `nanos` than lines may be: the clock was not
     /// set back, and so must not go back.
     pub(crate) fn given_near(&self, nanos: i64) -> Option<i64> {
-        let near = |line: &Line| {
-            let ahead_ns = u64::try_from(line.end().saturating_sub(nanos));
-            ahead_ns.is_ok_and(|ahead_ns| ahead_ns <= line.error_ns(line.end_ticks()))
+        let near = |slot: &Slot| {
+            let line = slot.line()?;
+            let ahead_ns = u64::try_from(line.end().saturating_sub(nanos)).ok()?;
+            (ahead_ns <= line.error_ns(line.end_ticks())).then(|| line.end())
         };
-        let lines = [&self.front, &self.next].into_iter().filter_map(Slot::line);
-        lines.filter(near).map(|line| line.end()).max()
+        near(&self.front).max(near(&self.next))
     }
 
     /// What may have been given out.
