@@ -212,9 +212,8 @@ impl<'a, F: Format> Bytes<'a, F> {
 
     /// How many symbols a GNU hash table covers: one more than the last of its longest chain.
     fn gnu_count(self, table: usize) -> Option<usize> {
-        let [buckets, first, bloom] = [0, 1, 2].map(|i| self.entry(table, i));
-        let (buckets, first) = (buckets?, first?);
-        let bloom_size = bloom?.checked_mul(self.by_class(4, 8))?;
+        let (buckets, first) = (self.entry(table, 0)?, self.entry(table, 1)?);
+        let bloom_size = self.entry(table, 2)?.checked_mul(self.by_class(4, 8))?;
         let buckets_at = table.checked_add(16)?.checked_add(bloom_size)?;
         let chains_at = buckets_at.checked_add(buckets.checked_mul(4)?)?;
         let mut last = 0;
@@ -300,8 +299,8 @@ impl<'a> Image<'a, Native> {
 impl<'a, F: Format> Image<'a, F> {
     fn read(bytes: &'a [u8]) -> Result<Self, ElfError> {
         let elf = Bytes::<F>::new(bytes)?;
-        let Segments { low: load, dynamic, .. } = elf.segments().ok_or(ElfError::Truncated)?;
-        let dynamic = dynamic.filter(|_| load != u64::MAX).ok_or(ElfError::NoSymbols)?;
+        let Segments { low: load, high, dynamic } = elf.segments().ok_or(ElfError::Truncated)?;
+        let dynamic = dynamic.filter(|_| load <= high).ok_or(ElfError::NoSymbols)?;
         let tables = elf.tables(load, dynamic).ok_or(ElfError::Truncated)?;
         let [symbols, strings, hash, gnu_hash, versym, verdef] = tables;
         let count = match (hash, gnu_hash) {
