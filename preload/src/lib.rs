@@ -93,8 +93,10 @@ extern "C" fn clock_gettime_later(clock: i32, time: *mut Timespec) -> i32 {
     }
 }
 
-/// Another clock: the kernel's answer as it is. Not inlined, so that the clocks that are followed need no stack.
+/// Another clock: the kernel's answer as it is. Not inlined, so that the clocks that are followed need no stack; of a
+/// section that has its place in a cache line.
 #[inline(never)]
+#[unsafe(link_section = ".text.passed")]
 extern "C" fn passed(clock: i32, time: *mut Timespec) -> i32 {
     match pass::coarse() {
         Some(function) if pass::is_coarse(clock) && mode() & Settings::COUNTED == 0 => {

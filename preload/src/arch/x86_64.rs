@@ -54,3 +54,14 @@ global_asm!(
     ".purgem hidden",
     start = sym crate::process::start,
 );
+
+// What is optimised for size begins anywhere. Where the first instructions of these lie across two cache lines, each
+// call costs a cycle more: 7 % of a coarse clock.
+global_asm!(
+    ".pushsection .text.clock_gettime, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection",
+    ".pushsection .text.passed, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection",
+);
