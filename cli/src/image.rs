@@ -40,6 +40,11 @@ mod tests {
     }
 
     #[test]
+    fn the_image_is_small() {
+        assert!(IMAGE.len() <= 32 * 1024, "{} bytes", IMAGE.len());
+    }
+
+    #[test]
     fn the_image_needs_no_library_no_thread_local_memory_and_no_relocation_of_its_code() {
         use object::elf::{DT_NEEDED, DT_TEXTREL, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, PT_TLS};
         use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};

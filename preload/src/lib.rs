@@ -127,11 +127,12 @@ pub extern "C" fn __clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
     clock_gettime(clock, time)
 }
 
-/// `clock_getres(3)`: the kernel's answer, for what a program reads is the kernel's time.
+/// `clock_getres(3)`: the kernel's answer, for what a program reads is the kernel's time. By the way that libc takes:
+/// glibc's is the vDSO, musl's is not.
 #[unsafe(no_mangle)]
 pub extern "C" fn clock_getres(clock: i32, resolution: *mut Timespec) -> i32 {
     // SAFETY: the caller's, as C demands.
-    result(unsafe { pass::clock_getres(clock, resolution) })
+    result(unsafe { pass::clock_getres(clock, resolution, libc::is_glibc()) })
 }
 
 /// `gettimeofday(2)`: `zone` gets what the kernel has, which is zeros as a rule.

@@ -16,6 +16,11 @@ pub fn set_errno(errno: i32) {
     }
 }
 
+/// Whether it is the GNU libc.
+pub fn is_glibc() -> bool {
+    weak!("gnu_get_libc_version") != 0
+}
+
 /// `timespec_getres` without a place for the result: `base` if libc knows it, else 0. It came with glibc 2.34.
 pub fn timespec_getres(base: i32) -> i32 {
     let address = weak!("timespec_getres");

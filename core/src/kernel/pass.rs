@@ -60,13 +60,14 @@ pub unsafe fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
     }
 }
 
-/// `clock_getres`: 0, or the error negative.
+/// `clock_getres`: 0, or the error negative; through the vDSO or not, which know different clocks (Linux 6.18: the vDSO
+/// answers for auxiliary clocks that there are none of).
 ///
 /// # Safety
 /// As for the system call: `resolution` is null or may be written to.
 #[inline(always)]
-pub unsafe fn clock_getres(clock: i32, resolution: *mut Timespec) -> i32 {
-    match shared_getres() {
+pub unsafe fn clock_getres(clock: i32, resolution: *mut Timespec, through_vdso: bool) -> i32 {
+    match if through_vdso { shared_getres() } else { None } {
         // SAFETY: the caller vouches for the pointer.
         Some(function) => unsafe { function(clock, resolution) },
         // SAFETY: as above.
