@@ -53,11 +53,34 @@ const fn is_line(form: u64) -> bool {
 const NSEC_BITS: u32 = 30;
 const NSEC_MASK: u64 = (1 << NSEC_BITS) - 1;
 
-/// Marks a way that is rarely taken: a branch that is foreseen costs less than a choice that waits for the counter.
-#[cold]
-const fn rare() {}
+/// A time as seconds and nanoseconds. These may be more than a second has, by one second that the line has risen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    sec: u64,
+    nsec: u64,
+}
 
-/// More nanoseconds than a second has, so that the ordinary way does not come upon it.
+impl Split {
+    /// The time, where nothing is to be carried: mostly. A branch that is foreseen costs less than a choice, which has to
+    /// wait for the counter.
+    #[inline(always)]
+    #[must_use]
+    pub fn at_once(self) -> Option<Timespec> {
+        let is_whole = self.nsec < u64::from(NANOS_PER_SEC);
+        is_whole.then_some(Timespec { sec: self.sec as i64, nsec: self.nsec as i64 })
+    }
+
+    /// The time; `None` if it is below zero, where the kernel's clocks never are.
+    #[must_use]
+    pub fn carried(self) -> Option<Timespec> {
+        let second = u64::from(NANOS_PER_SEC);
+        let is_below = self.sec == 0 && self.nsec >= NSEC_MASK;
+        let (sec, nsec) = (self.sec + self.nsec / second, self.nsec % second);
+        (!is_below).then_some(Timespec { sec: sec as i64, nsec: nsec as i64 })
+    }
+}
+
+/// More nanoseconds than a second has, and none of its seconds.
 const BELOW_ZERO: u64 = NSEC_MASK;
 
 fn split(nanos: i64) -> u64 {
@@ -87,24 +110,13 @@ impl Slot {
         self.with(read, |slot, risen| slot.nanos.load(Relaxed).wrapping_add(risen) as i64)
     }
 
-    /// The same as C wants it; `None` also for times below zero, which the kernel's clocks never have.
+    /// The same, split into seconds and nanoseconds.
     #[inline(always)]
-    pub(crate) fn timespec(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Timespec> {
-        let (split, nsec) = self.with(read, |slot, risen| {
+    pub(crate) fn split(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Split> {
+        self.with(read, |slot, risen| {
             let split = slot.split.load(Relaxed);
-            (split, (split & NSEC_MASK) + risen)
-        })?;
-        // A line rises by less than a second.
-        let (sec, second) = (split >> NSEC_BITS, u64::from(NANOS_PER_SEC));
-        if nsec < second {
-            Some(Timespec { sec: sec as i64, nsec: nsec as i64 })
-        } else {
-            rare();
-            if split == BELOW_ZERO {
-                return None;
-            }
-            Some(Timespec { sec: sec as i64 + 1, nsec: (nsec - second) as i64 })
-        }
+            Split { sec: split >> NSEC_BITS, nsec: (split & NSEC_MASK) + risen }
+        })
     }
 
     /// Gives `take` the slot, and by how many nanoseconds its line has risen at the tick that `read` gives.
@@ -373,9 +385,14 @@ mod tests {
                 let time = slot.time(read).map(Timespec::from_nanos);
                 assert_eq!(time, Some(Timespec::from_nanos(nanos + passed as i64)));
                 let whole = time.filter(|_| nanos >= 0);
-                assert_eq!(slot.timespec(read), whole, "{nanos} + {passed}");
+                let split = slot.split(read).unwrap();
+                assert_eq!(split.carried(), whole, "{nanos} + {passed}");
+                assert!(
+                    split.at_once().is_none_or(|time| Some(time) == whole),
+                    "{nanos} + {passed}"
+                );
             }
-            assert_eq!(slot.timespec(|_| Ticks(1_091)), None, "due");
+            assert_eq!(slot.split(|_| Ticks(1_091)), None, "due");
         }
     }
 

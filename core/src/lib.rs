@@ -95,6 +95,9 @@ mod bank;
 mod track;
 
 #[cfg(not(all(test, loom)))]
+mod status;
+
+#[cfg(not(all(test, loom)))]
 pub mod clock;
 
 #[cfg(not(all(test, loom)))]

@@ -8,11 +8,11 @@ use crate::counter::Counter;
 pub use crate::keeper::Outcome;
 use crate::keeper::{Keeper, MARGIN_NS, Told};
 use crate::kernel::{ClockId, Errno, Kernel};
-use crate::latch::{Busy, Phase};
+use crate::latch::{Busy, Phase, Split};
 use crate::sample;
 use crate::timebase::{AHEAD_MAX_NS, Change, Line, START_NS};
 use crate::trust::Unfit;
-use crate::units::{NANOS_PER_SEC, Ticks, Timespec};
+use crate::units::{NANOS_PER_SEC, Ticks};
 use crate::word::Word;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -84,10 +84,10 @@ impl Track {
         self.banks[0].front.time(read)
     }
 
-    /// The same as C wants it.
+    /// The same, split into seconds and nanoseconds.
     #[inline(always)]
-    pub(crate) fn timespec(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Timespec> {
-        self.banks[0].front.timespec(read)
+    pub(crate) fn split(&self, read: impl FnOnce(u64) -> Ticks) -> Option<Split> {
+        self.banks[0].front.split(read)
     }
 
     /// The same, with all that the line tells.

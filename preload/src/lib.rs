@@ -21,11 +21,11 @@ mod libc;
 mod process;
 mod stats;
 
-use clockwise_core::clock::{STATUS_WORDS, followed};
+use clockwise_core::clock::{Hot, STATUS_WORDS, Split};
 use clockwise_core::kernel::{ClockId, Errno, pass};
 use clockwise_core::settings::Settings;
 use clockwise_core::units::Timespec;
-use process::{CAUSAL, CLOCK, mode, read};
+use process::{CAUSAL, CLOCK, ProcessCounter, mode, read};
 
 /// What C's functions give where they fail.
 const FAILED: i32 = -1;
@@ -37,12 +37,12 @@ fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     libc::abort()
 }
 
-/// The time of the clock at `index` of core's table, if it can be had at once.
+/// The time of a clock that is followed, if it can be had at once.
 #[inline(always)]
-fn at_once(index: usize) -> Option<Timespec> {
+fn at_once(clock: Hot<'_, ProcessCounter>) -> Option<Split> {
     match mode() {
-        CAUSAL => CLOCK.at_once(index, false),
-        Settings::RELAXED => CLOCK.at_once(index, true),
+        CAUSAL => clock.at_once(false),
+        Settings::RELAXED => clock.at_once(true),
         _ => None,
     }
 }
@@ -68,8 +68,22 @@ fn failed(errno: Errno) -> i32 {
 /// `clock_gettime(3)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
-    let Some(index) = followed(ClockId(clock)) else { return passed(clock, time) };
-    match at_once(index) {
+    let Some(hot) = CLOCK.hot(ClockId(clock)) else { return passed(clock, time) };
+    let Some(split) = at_once(hot) else { return clock_gettime_later(clock, time) };
+    match split.at_once() {
+        Some(told) => {
+            // SAFETY: the caller's, as C demands.
+            unsafe { time.write(told) };
+            0
+        }
+        None => clock_gettime_carried(clock, time, split),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn clock_gettime_carried(clock: i32, time: *mut Timespec, split: Split) -> i32 {
+    match split.carried() {
         Some(told) => {
             // SAFETY: the caller's, as C demands.
             unsafe { time.write(told) };
@@ -148,15 +162,12 @@ pub extern "C" fn gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i32 
     if time.is_null() {
         return 0;
     }
-    match at_once(REALTIME) {
-        Some(told) => {
-            let told = [told.sec, (told.nsec as u64 / 1_000) as i64];
-            // SAFETY: the caller's, as C demands.
-            unsafe { time.write(told) };
-            0
-        }
-        None => gettimeofday_later(time),
-    }
+    let whole = CLOCK.hot(ClockId::REALTIME).and_then(at_once).and_then(Split::at_once);
+    let Some(told) = whole else { return gettimeofday_later(time) };
+    let told = [told.sec, (told.nsec as u64 / 1_000) as i64];
+    // SAFETY: the caller's, as C demands.
+    unsafe { time.write(told) };
+    0
 }
 
 #[cold]
@@ -173,12 +184,6 @@ extern "C" fn gettimeofday_later(time: *mut [i64; 2]) -> i32 {
     }
 }
 
-/// The place of REALTIME in core's table.
-const REALTIME: usize = match followed(ClockId::REALTIME) {
-    Some(index) => index,
-    None => 0,
-};
-
 /// glibc's own name for `gettimeofday`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i32 {
@@ -189,6 +194,16 @@ pub extern "C" fn __gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i3
 /// newer than a file that is made after it was read.
 #[unsafe(no_mangle)]
 pub extern "C" fn time(second: *mut i64) -> i64 {
+    match pass::found_time() {
+        // SAFETY: null, or the caller's, as C demands.
+        Some(function) if mode() & Settings::COUNTED == 0 => unsafe { function(second) },
+        _ => time_later(second),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn time_later(second: *mut i64) -> i64 {
     count_other(ClockId::REALTIME_COARSE);
     // SAFETY: null, or the caller's, as C demands.
     let told = unsafe { pass::time(second) };

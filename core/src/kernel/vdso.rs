@@ -263,6 +263,14 @@ pub(super) fn known_coarse() -> Option<Gettime> {
     if address > NONE { Some(gettime_at(address)) } else { None }
 }
 
+/// The process's `time`, if somebody has looked.
+#[inline(always)]
+pub(super) fn known_time() -> Option<Time> {
+    let address = SHARED.time.load(Ordering::Relaxed);
+    // SAFETY: as in `gettime_at`.
+    (address > NONE).then(|| unsafe { core::mem::transmute::<usize, Time>(address) })
+}
+
 /// The process's `clock_getres`.
 #[inline(always)]
 pub(super) fn shared_getres() -> Option<Gettime> {

@@ -64,4 +64,7 @@ global_asm!(
     ".pushsection .text.passed, \"ax\", @progbits",
     ".p2align 6",
     ".popsection",
+    ".pushsection .text.time, \"ax\", @progbits",
+    ".p2align 6",
+    ".popsection",
 );
