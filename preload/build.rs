@@ -11,6 +11,8 @@ fn main() {
         "-Wl,-soname=libclockwise.so",
         // Bound when it is loaded, never unloaded: a thread may be in it, and nothing is left to be undone.
         "-Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack",
+        // What one function asks of another is its own: a program or a library before it may define the same names.
+        "-Wl,-Bsymbolic",
         // Old loaders know one table of symbols, new ones the other.
         "-Wl,--hash-style=both",
         "-Wl,--build-id=none",

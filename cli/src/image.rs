@@ -39,6 +39,21 @@ mod tests {
         assert_eq!(found, include_str!("../../preload/symbols.txt"));
     }
 
+    /// A program or a library before it may define the same names.
+    #[test]
+    fn what_the_image_asks_of_itself_nobody_comes_between() {
+        use object::read::ObjectSymbol;
+        use object::{ObjectSymbolTable, RelocationTarget};
+        let file = object::File::parse(IMAGE).unwrap();
+        let table = file.dynamic_symbol_table().unwrap();
+        for (at, relocation) in file.dynamic_relocations().unwrap() {
+            if let RelocationTarget::Symbol(index) = relocation.target() {
+                let symbol = table.symbol_by_index(index).unwrap();
+                assert!(symbol.is_undefined(), "{:?} at {at:x}", symbol.name());
+            }
+        }
+    }
+
     #[test]
     fn the_image_is_small() {
         assert!(IMAGE.len() <= 32 * 1024, "{} bytes", IMAGE.len());

@@ -110,7 +110,7 @@ impl Bank {
     }
 
     pub(crate) fn keep(&self, keeper: &Keeper) {
-        for (word, shared) in keeper.words().into_iter().zip(&self.keeper) {
+        for (&word, shared) in keeper.words().iter().zip(&self.keeper) {
             shared.store(word, Relaxed);
         }
         self.late_max_ns.store(keeper.late_max_ns(), Relaxed);
@@ -119,8 +119,11 @@ impl Bank {
     /// The line that answers for `ticks`, and whether it is the next one, still in its waiting place.
     pub(crate) fn line_at(&self, ticks: Ticks) -> Option<(Line, bool)> {
         let front = self.front.line().filter(|line| line.covers(ticks)).map(|line| (line, false));
-        front
-            .or_else(|| self.next.line().filter(|line| line.covers(ticks)).map(|line| (line, true)))
+        let next = || self.next.line().filter(|line| line.covers(ticks)).map(|line| (line, true));
+        // Once more: it may have become the current one meanwhile, and have left the waiting place.
+        let promoted =
+            || self.front.line().filter(|line| line.covers(ticks)).map(|line| (line, false));
+        front.or_else(next).or_else(promoted)
     }
 
     /// The most that was given out, where no line answers.

@@ -43,6 +43,8 @@ pub struct Slot {
     parent: Word,
     name: [Word; 2],
     reads: [Word; KINDS],
+    /// Answers of the kernel while the counter was unfit, which no status counts.
+    unfit: [Word; 5],
     status: [[Word; STATUS_WORDS]; 5],
 }
 
@@ -89,6 +91,11 @@ impl Slot {
         if let Some(reads) = self.reads.get(kind) {
             reads.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Counts an answer of the kernel while the counter was unfit; whether it is the first that is counted.
+    pub fn count_unfit(&self, index: usize) -> bool {
+        self.unfit.get(index).is_some_and(|answers| answers.fetch_add(1, Relaxed) == 0)
     }
 
     /// Notes what has become of the clock of that index.
@@ -160,8 +167,10 @@ impl Contents<'_> {
         name[..8].copy_from_slice(&word(3).to_le_bytes());
         name[8..].copy_from_slice(&word(4).to_le_bytes());
         let status = |clock: usize| {
-            let first = 5 + KINDS + clock * STATUS_WORDS;
-            Status::from_words(&core::array::from_fn(|at| word(first + at)))
+            let first = 10 + KINDS + clock * STATUS_WORDS;
+            let mut status = Status::from_words(&core::array::from_fn(|at| word(first + at)));
+            status.kernel_answers = status.kernel_answers.saturating_add(word(5 + KINDS + clock));
+            status
         };
         let parent = usize::try_from(word(2)).ok().and_then(|parent| parent.checked_sub(1));
         Some(Process {
@@ -194,6 +203,7 @@ mod tests {
             parent: Word::new(0),
             name: zeros(),
             reads: zeros(),
+            unfit: zeros(),
             status: [const { [const { Word::new(0) }; STATUS_WORDS] }; 5],
         };
         let slots = core::array::from_fn(|_| slot());
@@ -205,7 +215,8 @@ mod tests {
         let mut words = Vec::from([&board.mark, &board.claimed]);
         for slot in &board.slots {
             words.extend([&slot.claimed, &slot.process, &slot.parent]);
-            words.extend(slot.name.iter().chain(&slot.reads).chain(slot.status.iter().flatten()));
+            words.extend(slot.name.iter().chain(&slot.reads).chain(&slot.unfit));
+            words.extend(slot.status.iter().flatten());
         }
         words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }
@@ -224,6 +235,8 @@ mod tests {
         slot.count(1);
         slot.count(OTHER);
         slot.count(KINDS);
+        assert!(slot.count_unfit(1));
+        assert!(!slot.count_unfit(1));
         slot.note(1, &status);
         slot.note(5, &status);
         board.slot(1).unwrap().tell(0, 1, [0; 16]);
@@ -237,7 +250,7 @@ mod tests {
         assert_eq!(processes[0].parent, None);
         assert_eq!(&processes[0].name, b"redis-server\0\0\0\0");
         assert_eq!(processes[0].reads, [0, 2, 0, 0, 0, 0, 1]);
-        assert_eq!(processes[0].status[1], status);
+        assert_eq!(processes[0].status[1], Status { kernel_answers: 2, ..status });
         assert_eq!(processes[0].status[0].refreshes, 0);
         assert_eq!((processes[1].process, processes[1].parent), (0, Some(0)));
         assert_eq!(contents.missed, 0);

@@ -241,24 +241,13 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
 
     fn answer(&self, clock: ClockId) -> Result<Answer, Errno> {
         match self.track(clock) {
-            Some(track) if self.is_fit() => {
-                let answer = track.answer(&self.source(clock));
-                self.take_out_if_forbidden();
-                answer
-            }
+            Some(track) if self.is_fit() => track.answer(&self.source(clock)),
             track => {
                 let nanos = self.kernel.now(clock)?.nanos_i64();
                 // Lines may have answered before the counter was forbidden.
                 let floor = track.map_or(i64::MIN, |track| track.floor(may_step(clock)));
                 Ok(Answer::Kernel(nanos.max(floor), nanos.max(floor).abs_diff(nanos)))
             }
-        }
-    }
-
-    /// A line that this thread has put must not be read in the one that may not read the counter.
-    fn take_out_if_forbidden(&self) {
-        if !self.is_fit() {
-            self.state.tracks.iter().for_each(Track::take_out);
         }
     }
 
@@ -269,11 +258,7 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
     /// The kernel's.
     pub fn refresh(&self, clock: ClockId) -> Result<Outcome, Errno> {
         match self.track(clock) {
-            Some(track) if self.is_fit() => {
-                let outcome = track.refresh_ahead(&self.source(clock));
-                self.take_out_if_forbidden();
-                outcome
-            }
+            Some(track) if self.is_fit() => track.refresh_ahead(&self.source(clock)),
             Some(_) => Ok(self.unfit().map_or(Outcome::NotDue, Outcome::Distrusted)),
             None => Err(Errno::INVAL),
         }
@@ -309,6 +294,13 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         verdict == FIT
     }
 
+    /// Whether the counter was judged, and not fit from the first: what the kernel says is all that is ever said.
+    #[inline]
+    pub fn is_never_fit(&self) -> bool {
+        let forbidden = Unfit::NoCounter(NoCounter::Forbidden).code();
+        !matches!(self.verdict.load(Relaxed), 0 | FIT) && self.verdict.load(Relaxed) != forbidden
+    }
+
     /// Why the counter may not be used in this process, if it was asked and may not.
     pub fn unfit(&self) -> Option<Unfit> {
         Unfit::from_code(self.verdict.load(Relaxed))
@@ -320,16 +312,16 @@ impl<C: Counter, K: Kernel> Clock<C, K> {
         self.is_fit();
     }
 
-    /// The counter will be forbidden, to one thread at least: from now on the kernel answers, to all threads. A thread
-    /// that is publishing a line at this moment takes it out again, nanoseconds later.
+    /// The counter will be forbidden, to one thread at least: from now on the kernel answers, to all threads. No line comes
+    /// out any more, also of a thread that is writing one.
     pub fn forbid(&self) {
-        if self.verdict.load(Relaxed) == FIT {
-            let ticks = self.counter.ticks();
-            self.state.tracks.iter().for_each(|track| track.remember(ticks));
-        }
+        let was_fit = self.verdict.load(Relaxed) == FIT;
         self.verdict.store(Unfit::NoCounter(NoCounter::Forbidden).code(), Relaxed);
         kernel::leave_shared_vdso();
-        self.take_out_if_forbidden();
+        if was_fit {
+            let ticks = self.counter.ticks();
+            self.state.tracks.iter().for_each(|track| track.forbid(ticks));
+        }
     }
 
     /// Lets a line hold for so long, from 1 ms to 250 ms; 0: 4 ms, longer where the kernel is slow to read. An older line is

@@ -19,7 +19,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// 0 while there is no line, [`CLOSED`] while none may come; else by which instructions the counter is read.
+    /// 0 while there is no line, [`CLOSED`] or [`FORBIDDEN`] while none may come; else by which instructions the counter is
+    /// read.
     form: Word,
     /// The line's first tick; half a turn away from it while the line is being put.
     anchor: Word,
@@ -45,6 +46,9 @@ macro_rules! zeros {
 /// No line may come out of the writing that is going on: a reader has gone on without it. Not above 0 as a signed number,
 /// like the 0 that says there is no line.
 const CLOSED: u64 = u64::MAX;
+
+/// No line may come out any more, ever: the counter is forbidden.
+const FORBIDDEN: u64 = u64::MAX - 1;
 
 const fn is_line(form: u64) -> bool {
     form as i64 > 0
@@ -213,7 +217,7 @@ impl Slot {
     pub(crate) fn close(&self) -> bool {
         match self.form.compare_exchange(0, CLOSED, Relaxed, Relaxed) {
             Ok(_) => true,
-            Err(form) => form == CLOSED,
+            Err(form) => !is_line(form),
         }
     }
 
@@ -228,12 +232,18 @@ impl Slot {
         self.soft.store(self.spans.load(Relaxed) & u64::from(u32::MAX), Relaxed);
     }
 
-    /// Takes the line out. The caller holds the [`Lock`], or will look again whether another has put one since.
+    /// Takes the line out. The caller holds the [`Lock`].
     pub(crate) fn clear(&self) {
-        // A slot without a line stays closed if it is; only one without is ever closed.
-        if is_line(self.form.load(Relaxed)) {
-            self.form.store(0, Relaxed);
+        // A slot without a line stays as it is: closed, or forbidden.
+        let form = self.form.load(Relaxed);
+        if is_line(form) {
+            let _ = self.form.compare_exchange(form, 0, Relaxed, Relaxed);
         }
+    }
+
+    /// Takes the line out for good, whoever holds the [`Lock`].
+    pub(crate) fn forbid(&self) {
+        self.form.store(FORBIDDEN, Relaxed);
     }
 }
 

@@ -113,10 +113,17 @@ impl Track {
         }
     }
 
-    /// Remembers what the lines have given out by now.
-    pub(crate) fn remember(&self, ticks: Ticks) {
+    /// Takes all lines out for good, whoever holds the lock, and remembers what they have given out.
+    pub(crate) fn forbid(&self, ticks: Ticks) {
+        // Others may read for some nanoseconds more.
+        const SPARE_NS: i64 = 1_000;
         for bank in &self.banks {
-            bank.floor.fetch_max(bank.out().given_by(ticks).max(0) as u64, Relaxed);
+            let given = bank.out().given_by(ticks);
+            if given > 0 {
+                bank.floor.fetch_max(given.saturating_add(SPARE_NS) as u64, Relaxed);
+            }
+            bank.front.forbid();
+            bank.next.forbid();
         }
     }
 
@@ -124,14 +131,6 @@ impl Track {
     pub(crate) fn floor(&self, may_step: bool) -> i64 {
         let floors = self.banks.iter().map(|bank| bank.floor.load(Relaxed) as i64);
         if may_step { i64::MIN } else { floors.max().unwrap_or(i64::MIN) }
-    }
-
-    /// Takes all lines out, whoever holds the lock.
-    pub(crate) fn take_out(&self) {
-        for bank in &self.banks {
-            bank.front.clear();
-            bank.next.clear();
-        }
     }
 
     /// The line that answers now, as far as anyone can say.

@@ -80,7 +80,8 @@ pub fn now(clock: ClockId) -> Result<i64, Errno> {
     slot.count(index);
     let before = CLOCK.progress(index);
     let told = read(clock);
-    if CLOCK.progress(index) != before {
+    let is_first = CLOCK.unfit().is_some() && slot.count_unfit(index);
+    if is_first || CLOCK.progress(index) != before {
         CLOCK.status(clock).iter().for_each(|status| slot.note(index, status));
     }
     told

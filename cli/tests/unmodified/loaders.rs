@@ -19,6 +19,11 @@ fn a_program_of_musl_takes_its_time_from_the_image() {
 }
 
 #[test]
+fn a_program_with_a_clock_of_its_own_is_not_called_back() {
+    assert_eq!(judge("own").tells_the_same(&Image::ALL), "held\n");
+}
+
+#[test]
 fn a_static_program_is_not_touched() {
     let program = Program::new(compiled("clocks", &["-static"])).args(WORDS);
     assert_eq!(program.tells_the_same(&Image::ALL), "libc answers\nheld\n");

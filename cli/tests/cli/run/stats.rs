@@ -167,7 +167,7 @@ fn signals_to_the_tool_alone_reach_the_program() {
     let traps: String = signals.map(|name| format!("trap 'echo {name}' {name}; ")).concat();
     let script = format!("{traps} echo up; while :; do sleep 0.01; done");
     let mut command = forced(&cache, &["--stats", "sh", "-c", &script]);
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE] {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE] {
         hear(&mut command, signal);
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
