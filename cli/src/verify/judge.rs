@@ -18,6 +18,9 @@ const SHOWN_MAX: u64 = 4;
 const GRACE_NS: u64 = 2_000_000;
 /// Of so much time the nearest reading tells whether the clock drifts.
 const STRETCH_NS: i64 = 250_000_000;
+/// A step that only the subject has noticed (a counter that was stepped by a migration) explains readings beyond their
+/// bound, once in so much time: else whoever is always wrong would only have to say so.
+const CLAIMS_APART_NS: i64 = 60_000_000_000;
 /// Nothing is decided before the subject has been read in so many bursts: after a pause it has not noticed anything yet.
 const GRACE_BURSTS: u32 = 8;
 
@@ -90,6 +93,11 @@ impl Broken {
             Self::Law(Law::Steady) => "steady",
             Self::Limit => "max_error",
         }
+    }
+
+    /// Whether a counter that was stepped explains it, until that is noticed: the distance does not stay another.
+    fn is_of_a_moment(self) -> bool {
+        !matches!(self, Self::Law(Law::Steady) | Self::Limit)
     }
 
     fn index(self) -> usize {
@@ -168,6 +176,8 @@ struct Moment {
     until_ns: i64,
     /// A step is being followed.
     is_excused: bool,
+    /// A step that only the subject has noticed is being followed.
+    is_claimed: bool,
 }
 
 /// The judge of one thread's readings.
@@ -180,6 +190,8 @@ pub struct Judge {
     narrowest_ns: Option<u64>,
     steps: Option<u64>,
     excused_until_ns: i64,
+    claimed_at_ns: Option<i64>,
+    claimed_until_ns: i64,
     suspects: [Option<Suspect>; 5],
     shown: [u64; 5],
     last: VecDeque<Taken>,
@@ -204,6 +216,8 @@ impl Judge {
             narrowest_ns: None,
             steps: None,
             excused_until_ns: i64::MIN,
+            claimed_at_ns: None,
+            claimed_until_ns: i64::MIN,
             suspects: [const { None }; 5],
             shown: [0; 5],
             last: VecDeque::with_capacity(SHOWN_BEFORE + 1),
@@ -224,13 +238,16 @@ impl Judge {
     ) {
         let grace_ns = evidence.period_ns.max(4_000_000) + GRACE_NS;
         let noticed = self.steps.replace(evidence.steps).is_some_and(|last| evidence.steps > last);
-        if evidence.kernel_stepped || noticed {
+        if evidence.kernel_stepped {
             self.excuse(elapsed_ns, grace_ns);
+        } else if noticed {
+            self.claim(elapsed_ns, grace_ns);
         }
         let moment = Moment {
             elapsed_ns,
             until_ns: elapsed_ns.saturating_add_unsigned(grace_ns),
             is_excused: elapsed_ns < self.excused_until_ns,
+            is_claimed: elapsed_ns < self.claimed_until_ns,
         };
         let narrowest = readings.iter().map(Taken::width_ns).filter(|&width| width > 0).min();
         self.narrowest_ns = self.narrowest_ns.into_iter().chain(narrowest).min();
@@ -279,6 +296,24 @@ impl Judge {
         (self.steady, self.nearest) = (None, None);
         if self.rules.settable {
             self.monotonic = Monotonic::new();
+        }
+    }
+
+    /// A step that the kernel's clocks do not show: readings may have been beyond their bound. It excuses nothing else: the
+    /// clock must be where it was, and the user's own limit knows no excuse.
+    fn claim(&mut self, elapsed_ns: i64, grace_ns: u64) {
+        if self.claimed_at_ns.is_some_and(|last| elapsed_ns - last < CLAIMS_APART_NS) {
+            return;
+        }
+        self.claimed_at_ns = Some(elapsed_ns);
+        self.claimed_until_ns = elapsed_ns.saturating_add_unsigned(grace_ns);
+        for suspect in &mut self.suspects {
+            let is_explained = |suspect: &mut Suspect| {
+                suspect.excusable && suspect.finding.broken.is_of_a_moment()
+            };
+            if let Some(excused) = suspect.take_if(is_explained) {
+                self.excused += excused.count.times;
+            }
         }
     }
 
@@ -342,7 +377,8 @@ impl Judge {
     }
 
     fn suspect(&mut self, broken: Broken, by_ns: u64, excusable: bool, moment: &Moment) {
-        if excusable && moment.is_excused {
+        let is_claimed = moment.is_claimed && broken.is_of_a_moment();
+        if excusable && (moment.is_excused || is_claimed) {
             self.excused += 1;
             return;
         }
@@ -417,3 +453,6 @@ impl Judge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
