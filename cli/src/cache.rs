@@ -93,8 +93,10 @@ impl Folder {
             let path = PathBuf::from(std::env::var_os(name)?);
             path.is_absolute().then_some(path)
         };
-        let cache =
-            absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        // A `sudo` that keeps HOME means another user's.
+        let is_own = |home: &PathBuf| fs::metadata(home).is_ok_and(|home| home.uid() == user().2);
+        let home = || absolute("HOME").filter(is_own).map(|home| home.join(".cache"));
+        let cache = absolute("XDG_CACHE_HOME").or_else(home);
         let resolved = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if let Some(cache) = cache.filter(|cache| is_loadable(&resolved(cache))) {
             return Self::at(&cache, "clockwise");
@@ -114,6 +116,10 @@ impl Folder {
                 words(error)
             ))
         };
+        // Before anything is made: in somebody else's home it would be in the way of its owner.
+        if let Some(there) = place.ancestors().find(|folder| folder.exists()) {
+            check_way(&fs::canonicalize(there).map_err(|error| unable(there, &error))?)?;
+        }
         let mut make = DirBuilder::new();
         make.mode(0o700).recursive(true);
         make.create(place).map_err(|error| unable(place, &error))?;
@@ -243,10 +249,14 @@ fn check_way(place: &Path) -> Result<(), Unlaid> {
     let system = fs::metadata("/").map_or(0, |root| root.uid());
     for folder in place.ancestors() {
         let Ok(there) = fs::symlink_metadata(folder) else { continue };
+        let is_sticky = there.mode() & 0o1000 != 0;
         let fault = if ![0, system, user().2].contains(&there.uid()) {
             "belongs to somebody else"
-        } else if there.mode() & 0o1002 == 0o002 {
+        } else if there.mode() & 0o002 != 0 && !is_sticky {
             "can be written to by everybody"
+        // A user's own group is that user, as many systems set it up.
+        } else if there.mode() & 0o020 != 0 && !is_sticky && ![0, user().1].contains(&there.gid()) {
+            "can be written to by a group"
         } else {
             continue;
         };

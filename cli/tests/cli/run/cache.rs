@@ -168,6 +168,29 @@ fn a_folder_that_is_not_the_user_s_alone_is_refused() {
 }
 
 #[test]
+fn in_somebody_elses_home_nothing_is_made_and_behind_a_group_nothing_is_trusted() {
+    if !is_root() {
+        return not_tried("another user's home", "only root can give folders away");
+    }
+    let (folder, _) = places("foreign");
+    let home = folder.join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(60_111), None).unwrap();
+    let mut command = launch(&home, &["--print-image"]);
+    let image = run(command.env_remove("XDG_CACHE_HOME").env("HOME", &home)).exits(0).stdout;
+    assert!(!image.starts_with(text(&home)), "{image}");
+    let refused = run(&mut launch(&home.join("cache"), &["--print-image"])).exits(2);
+    assert!(refused.stderr.contains("belongs to somebody else"), "{}", refused.stderr);
+    assert_eq!(names_in(&home), [""; 0]);
+    let shared = folder.join("shared");
+    std::fs::create_dir_all(shared.join("cache")).unwrap();
+    std::os::unix::fs::chown(&shared, None, Some(60_112)).unwrap();
+    chmod(&shared, 0o775);
+    let refused = run(&mut launch(&shared.join("cache"), &["--print-image"])).exits(2);
+    assert!(refused.stderr.contains("can be written to by a group"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_environment_names_the_folder() {
     let (folder, cache) = places("named");
     let image = |variables: &[(&str, &str)]| {
