@@ -41,6 +41,8 @@ pub enum Unfit {
     Unreadable(Errno),
     /// The kernel has rejected the counter: it is not among the available clocksources.
     Rejected,
+    /// The kernel counts its own ticks: its time stands still for milliseconds, and there is nothing finer to follow.
+    Coarse,
     /// The kernel runs on another clocksource, and the processor does not say that its counter keeps its rate.
     NotInvariant,
     /// Readings of the kernel kept contradicting the counter. Tried again after 10 s, then 20 s, and so on.
@@ -69,6 +71,10 @@ impl fmt::Display for Unfit {
             Self::Rejected => {
                 "the kernel has rejected the counter (it is not in available_clocksource): see the kernel's log \
                  for the reason, often unsynchronised cores or firmware"
+            }
+            Self::Coarse => {
+                "the kernel keeps time by its own ticks (clocksource jiffies), in steps of milliseconds: boot without \
+                 clocksource=jiffies, or write another one to current_clocksource"
             }
             Self::NotInvariant => {
                 "the kernel keeps time by another clocksource, and the processor does not promise a constant counter: \
@@ -100,6 +106,7 @@ impl Unfit {
             Self::NoCounter(NoCounter::NotThisProcessor) => 2,
             Self::NoCounter(NoCounter::Forbidden) => 3,
             Self::Rejected => 4,
+            Self::Coarse => 5,
             Self::NotInvariant => 6,
             Self::Unsteady => 7,
             Self::Manual => 8,
@@ -115,6 +122,7 @@ impl Unfit {
             2 => Self::NoCounter(NoCounter::NotThisProcessor),
             3 => Self::NoCounter(NoCounter::Forbidden),
             4 => Self::Rejected,
+            5 => Self::Coarse,
             6 => Self::NotInvariant,
             7 => Self::Unsteady,
             8 => Self::Manual,
@@ -142,6 +150,9 @@ pub fn judge(
     }
     if current.is_empty() || !words(available).any(is_counter) {
         return Err(Unfit::Rejected);
+    }
+    if [&b"jiffies"[..], b"refined-jiffies"].contains(&current) {
+        return Err(Unfit::Coarse);
     }
     // Somebody chose another clocksource, or the host offers a paravirtual one. The kernel goes on to watch the counter, and
     // takes it off the list if it finds it wrong.
@@ -202,12 +213,15 @@ mod tests {
         assert_eq!(judge(b"arch_sys_counter\n", b"arch_sys_counter \n", no), Ok(()));
         assert_eq!(judge(b"hpet\n", b"hpet acpi_pm \n", no), Err(Unfit::Rejected));
         assert_eq!(judge(b"kvm-clock\n", b"kvm-clock acpi_pm \n", no), Err(Unfit::Rejected));
-        for source in
-            ["kvm-clock", "hyperv_clocksource_tsc_page", "xen", "hpet", "acpi_pm", "jiffies"]
-        {
+        for source in ["kvm-clock", "hyperv_clocksource_tsc_page", "xen", "hpet", "acpi_pm"] {
             let available = format_args(source);
             assert_eq!(judge(source.as_bytes(), &available, || true), Ok(()));
             assert_eq!(judge(source.as_bytes(), &available, || false), Err(Unfit::NotInvariant));
+        }
+        for source in ["jiffies", "refined-jiffies"] {
+            let available = format_args(source);
+            assert_eq!(judge(source.as_bytes(), &available, no), Err(Unfit::Coarse));
+            assert_eq!(judge(source.as_bytes(), b"hpet", no), Err(Unfit::Rejected));
         }
     }
 
@@ -233,6 +247,7 @@ mod tests {
             Unfit::NoCounter(NoCounter::NotThisProcessor),
             Unfit::NoCounter(NoCounter::Forbidden),
             Unfit::Rejected,
+            Unfit::Coarse,
             Unfit::NotInvariant,
             Unfit::Unsteady,
             Unfit::Manual,
