@@ -287,9 +287,11 @@ impl Track {
         if !bank.lock.advance(&mut held, taken.end, phase) {
             return Ok((Outcome::Busy, heard));
         }
+        // What has ended, or is the current line once more: out at once, so that the slot can be closed.
         if phase == Phase::Following {
-            // The current line once more, or an older one: out, so that the slot can be closed.
             bank.next.clear();
+        } else if !source.may_step {
+            bank.take_out(false);
         }
         // Read after the phase was set: if the line still answers now, whoever comes after its end sees the phase.
         let now = source.counter.ticks();
