@@ -15,6 +15,7 @@ mod instruments;
 mod launch;
 mod live;
 mod machine;
+mod manual;
 mod measure;
 mod memory;
 mod notes;
@@ -39,7 +40,7 @@ mod trial;
 mod verify;
 mod world;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use args::{Cli, Color, Command};
 use clap::{CommandFactory, Parser};
 use clockwise_core::counter::Hardware;
@@ -90,7 +91,7 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);
             plain(text)
         }
-        Command::Man { command } => plain(manual(command.as_deref())?),
+        Command::Man { command } => plain(manual::page(command.as_deref())?),
     }
 }
 
@@ -124,32 +125,6 @@ fn live(run: impl FnOnce(&mut Live<'_>) -> Result<Answer>) -> Result<Answer> {
 
 fn plain(text: Vec<u8>) -> Result<Answer> {
     Ok(Answer { text: String::from_utf8(text)?, warnings: Vec::new(), status: 0 })
-}
-
-/// The manual page of the tool or of one of its commands.
-fn manual(command: Option<&str>) -> Result<Vec<u8>> {
-    let mut cli = Cli::command();
-    cli.build();
-    let page = match command {
-        None => cli,
-        Some(name) => cli
-            .find_subcommand(name)
-            .cloned()
-            .ok_or_else(|| anyhow!("there is no command `{name}`; see clockwise --help"))?,
-    };
-    let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    Ok(with_examples(&String::from_utf8(text)?).into_bytes())
-}
-
-/// The page with what stands below the options as it is written: examples are not to be filled.
-fn with_examples(page: &str) -> String {
-    let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
-    let (extra, after) = match rest.find("\n.SH ") {
-        Some(end) => rest.split_at(end),
-        None => (rest.trim_end(), ""),
-    };
-    format!("{before}.SH NOTES\n.nf\n{extra}\n.fi{after}\n")
 }
 
 /// Colours and width as the terminal has them.

@@ -90,6 +90,37 @@ fn the_manual_page_of_the_tool_names_its_commands() {
 }
 
 #[test]
+fn every_manual_page_has_the_version_and_a_synopsis_with_values() {
+    for (command, parts) in [
+        ("", &["[--color WHEN]", "COMMAND"][..]),
+        ("bench", &["[--time BUDGET]", "[--only GLOB]...", "[-n|--calls N]", "[--cold]"]),
+        ("run", &["[--order ORDER]", "[--max-age TIME]", "[--stats]", "[CMD]..."]),
+        ("verify", &["[--for TIME]", "[--every TIME]", "[--clock CLOCK]", "[--ns]"]),
+        ("calibrate", &["[--for TIME]", "[--every TIME]", "[--cpu N]"]),
+        ("completions", &[" SHELL"]),
+        ("man", &["[COMMAND]"]),
+    ] {
+        let args = ["man", command];
+        let args = if command.is_empty() { &args[..1] } else { &args[..] };
+        let page = clockwise(args).exits(0).stdout.replace("\\-", "-");
+        let name = if command.is_empty() { "clockwise" } else { &format!("clockwise-{command}") };
+        let version = env!("CARGO_PKG_VERSION");
+        let title = format!(".TH {name} 1 \" \" \"clockwise {version}\" Clockwise\n");
+        assert!(page.contains(&title), "no {title} in {page}");
+        let (_, rest) = page.split_once(".SH SYNOPSIS\n").unwrap();
+        let synopsis = rest.lines().next().unwrap();
+        let plain = ["\\fB", "\\fI", "\\fR"]
+            .iter()
+            .fold(synopsis.to_owned(), |text, font| text.replace(font, ""));
+        for part in parts {
+            assert!(plain.contains(part), "no `{part}` in {plain}");
+        }
+        assert!(!plain.contains("simulate") && !plain.contains("preloaded"), "{plain}");
+        assert_eq!(rest.lines().nth(1), Some(".SH DESCRIPTION"));
+    }
+}
+
+#[test]
 fn the_completions_of_each_shell_name_every_flag() {
     for shell in ["bash", "zsh", "fish"] {
         let text = clockwise(&["completions", shell]).exits(0).stdout;
