@@ -1,6 +1,7 @@
 //! `clockwise calibrate`.
 
 use super::{Form, span};
+use anyhow::Result;
 use clap::Args;
 use std::time::Duration;
 
@@ -26,9 +27,9 @@ pub struct Calibrate {
     /// For how long
     #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub time: Duration,
-    /// From sample to sample
-    #[arg(long, value_name = "TIME", value_parser = every, default_value = "100ms")]
-    pub every: Duration,
+    /// From sample to sample [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = every)]
+    pub every: Option<Duration>,
     /// The processor to read on [default: any]
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
@@ -37,10 +38,20 @@ pub struct Calibrate {
     pub format: Form,
 }
 
+impl Calibrate {
+    /// From sample to sample.
+    ///
+    /// # Errors
+    /// If that is longer than the whole.
+    pub fn step(&self) -> Result<Duration> {
+        span::step(self.every, Duration::from_millis(100), self.time)
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     span::within(text, Duration::from_millis(1), "10s, 5m or 2d")
 }
 
 fn every(text: &str) -> Result<Duration, String> {
-    span::within(text, Duration::from_millis(2), "100ms or 1s")
+    span::within(text, Duration::from_millis(2), "1s or 100ms")
 }

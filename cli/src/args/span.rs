@@ -1,5 +1,6 @@
 //! Spans of time on the command line: `500ms`, `0.5s`, `18h`, `1h30m`, `2d`; exact, in nanoseconds.
 
+use anyhow::{Result, bail};
 use std::time::Duration;
 
 const UNITS: [(&str, u64); 8] = [
@@ -44,9 +45,9 @@ fn times(digits: &str, unit: u64) -> Option<u64> {
     whole.checked_add(u64::try_from(part * u128::from(unit) / scale).ok()?)
 }
 
-/// For how long: from `least` to a year.
+/// For how long: from `least` to a year. The first of the examples has the unit that a bare number most likely means.
 pub fn within(text: &str, least: Duration, as_in: &str) -> Result<Duration, String> {
-    let span = parse(text).ok_or_else(|| format!("not a duration; write it as in {as_in}"))?;
+    let span = parse(text).ok_or_else(|| refusal(text.trim(), as_in))?;
     if span.is_zero() {
         return Err(format!("no time at all; write it as in {as_in}"));
     }
@@ -58,6 +59,29 @@ pub fn within(text: &str, least: Duration, as_in: &str) -> Result<Duration, Stri
         return Err("more than a year; give less".to_owned());
     }
     Ok(span)
+}
+
+/// Why that is no span.
+fn refusal(text: &str, as_in: &str) -> String {
+    let unit = as_in.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = unit.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    match parse(&format!("{text}{unit}")) {
+        // Only the unit is missing.
+        Some(span) if !span.is_zero() => format!("write a unit, as in {text}{unit}"),
+        Some(_) => format!("no time at all; write it as in {as_in}"),
+        None => format!("not a duration; write it as in {as_in}"),
+    }
+}
+
+/// From sample to sample: `default` where nothing is `given`, which may be longer than the whole run.
+pub fn step(given: Option<Duration>, default: Duration, whole: Duration) -> Result<Duration> {
+    if let Some(step) = given.filter(|&step| step > whole) {
+        let [step, whole] = [step, whole].map(humantime::format_duration);
+        bail!(
+            "--every {step} is longer than --for {whole}: nothing would be taken in between; give less"
+        );
+    }
+    Ok(given.unwrap_or(default))
 }
 
 #[cfg(test)]
@@ -109,9 +133,26 @@ mod tests {
     #[test]
     fn no_time_and_too_little_are_refused_in_words() {
         let told = |text| within(text, Duration::from_millis(10), "10s or 18h").unwrap_err();
-        assert!(told("0").contains("as in 10s or 18h"));
+        assert!(told("0").contains("no time at all; write it as in 10s or 18h"));
+        for (text, part) in [("5", "write a unit, as in 5s"), ("0.5", "write a unit, as in 0.5s")] {
+            assert_eq!(told(text), part);
+        }
+        for text in ["", "-5", "soon", "5 parsecs"] {
+            assert!(told(text).contains("not a duration; write it as in 10s"), "{text}");
+        }
+        let limit = |text| within(text, Duration::from_nanos(1), "50ns or 2us").unwrap_err();
+        assert_eq!(limit("50"), "write a unit, as in 50ns");
         assert!(told("0s").contains("no time at all"));
         assert!(told("1ms").contains("at least 10ms"));
         assert!(told("400d").contains("more than a year"));
+    }
+
+    #[test]
+    fn a_step_that_was_asked_for_is_not_longer_than_the_whole() {
+        let [short, long] = [10, 20].map(Duration::from_millis);
+        assert_eq!(step(None, long, short).unwrap(), long, "nobody has asked for it");
+        assert_eq!(step(Some(short), long, short).unwrap(), short);
+        let told = step(Some(long), short, short).unwrap_err().to_string();
+        assert!(told.contains("--every 20ms is longer than --for 10ms"), "{told}");
     }
 }

@@ -1,6 +1,7 @@
 //! `clockwise verify`.
 
 use super::{Cpus, Form, span};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use clockwise::ClockId;
 use std::path::PathBuf;
@@ -12,15 +13,19 @@ use std::time::Duration;
 Examples:
   clockwise verify                             the library against the kernel, for a minute
   clockwise verify --for 18h --log a.log       as in 2002; the log survives a crash
-  clockwise verify --clock monotonic --ns      with nanoseconds
+  clockwise verify --clock monotonic --ns      all nine digits
   clockwise verify --preload --max-error 50us  the preloaded image, with a limit of one's own
   clockwise verify --for 5m --format json      the summary alone, for a program
 
 On each processor a thread takes 32 readings in each millisecond, every second one with its bound,
-each between two readings of the kernel, and checks them: they never go back, are not older than
-what another thread has read (both for clocks that nobody can set), are within their bound of the
-kernel, and do not drift. The kernel's wall clock may be set meanwhile: readings follow it within
-a period (4 ms as a rule) and lag until then, which is no violation.
+each between two readings of the kernel. Four laws are checked on them: they never go back in a
+thread (monotonic), are not older than what another thread has read (causal), are within their bound
+of the kernel (bounded), and do not drift (steady). For a clock that can be set (realtime, tai) three:
+causal is not asked, and it may go back by a step of the kernel's clock, by nothing else. Readings
+follow a step within a period (4 ms as a rule) and lag until then, which is no violation.
+
+A line shows the difference of what is printed, and in nanoseconds that from the middle of the two
+readings of the kernel. Where the kernel has rejected the counter, verify ends at once and says why.
 
 There is no limit beyond these laws but --max-error: how far a reading may be beyond its bracket.
 While the kernel changes its rate readings are microseconds off, as their bound says.
@@ -28,19 +33,19 @@ While the kernel changes its rate readings are microseconds off, as their bound 
 Exit status: 0 the laws held; 1 one was broken, or the limit was, or the kernel contradicts itself;
 2 wrong usage, or nothing could be verified (then why). The first Ctrl-C ends with the summary.")]
 pub struct Verify {
-    /// For how long, as in 30m, 18h or 2d
+    /// For how long, as in 30s, 18h or 2d
     #[arg(long = "for", value_name = "TIME", value_parser = duration, default_value = "1m")]
     pub time: Duration,
-    /// From line to line
-    #[arg(long, value_name = "TIME", value_parser = every, default_value = "0.5s")]
-    pub every: Duration,
+    /// From line to line [default: 0.5s]
+    #[arg(long, value_name = "TIME", value_parser = every)]
+    pub every: Option<Duration>,
     /// Which clock
     #[arg(long, value_enum, default_value_t = Clock::Realtime, value_name = "CLOCK")]
     pub clock: Clock,
     /// Fail where a reading is provably further from the kernel, as in 50ns or 2us
     #[arg(long, value_name = "TIME", value_parser = limit)]
     pub max_error: Option<Duration>,
-    /// Show nanoseconds
+    /// Show the times with nanoseconds too
     #[arg(long)]
     pub ns: bool,
     /// Verify the library, in this process [default]
@@ -94,8 +99,18 @@ impl Clock {
     }
 }
 
+impl Verify {
+    /// From line to line.
+    ///
+    /// # Errors
+    /// If that is longer than the whole.
+    pub fn step(&self) -> Result<Duration> {
+        span::step(self.every, Duration::from_millis(500), self.time)
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
-    span::within(text, Duration::from_millis(10), "30m, 18h or 2d")
+    span::within(text, Duration::from_millis(10), "30s, 18h or 2d")
 }
 
 fn every(text: &str) -> Result<Duration, String> {

@@ -71,6 +71,43 @@ fn the_text_and_the_json_are_those_of_the_snapshots() {
 }
 
 #[test]
+fn a_narrow_terminal_breaks_remarks_at_spaces() {
+    let report = report(100);
+    let shown = |width| text::text(&report, Style { width, ..PLAIN });
+    let words = |text: &str| {
+        let mut words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    for width in [80, 85, 90] {
+        let narrow = shown(width);
+        assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
+        assert_eq!(words(&narrow), words(&shown(100)), "{narrow}");
+    }
+    insta::assert_snapshot!("calibrate_narrow", shown(80));
+}
+
+#[test]
+fn a_steering_within_its_uncertainty_is_none() {
+    let mut report = report(100);
+    let told = |report: &Report| text::text(report, PLAIN).replace('\n', " ");
+    let about = |ppm| Steering {
+        measured_ppm: Some(ppm),
+        uncertainty_ppm: Some(0.027),
+        kernel_ppm: Some(-0.000_01),
+    };
+    for (ppm, part) in [
+        (-0.027, "goes as fast as MONOTONIC_RAW, the same within ±0.0270 ppm; the kernel"),
+        (-0.028, "goes 0.0280 ppm slower than MONOTONIC_RAW (±0.0270)"),
+        (0.028, "goes 0.0280 ppm faster than MONOTONIC_RAW (±0.0270)"),
+    ] {
+        report.steering = about(ppm);
+        let told = told(&report);
+        assert!(told.contains(part) && told.contains("that it corrects by nothing."), "{told}");
+    }
+}
+
+#[test]
 fn a_run_without_two_samples_has_reasons_and_no_figures() {
     let report = report(1);
     assert_eq!(report.status(), 2);

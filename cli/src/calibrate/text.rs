@@ -6,6 +6,9 @@ use crate::render::Style;
 use crate::render::table::{Column, DASH, digits, render, wrapped};
 use std::fmt::Write;
 
+/// Remarks in the table are not made narrower than this.
+const REMARK_MIN: usize = 16;
+
 /// Beside the bar.
 pub fn progress(rate: Option<Rate>, elapsed_ns: i64) -> String {
     let after = elapsed_ns as f64 / 1e9;
@@ -82,6 +85,10 @@ fn frequencies(report: &Report, style: Style) -> String {
         let off = claim.off_ppm.map_or(DASH.to_owned(), |off| format!("{off:+.3}"));
         rows.push([format!("claimed by {}", claim.who), megahertz(claim.hz), off, verdict]);
     }
+    // The remarks take what the figures leave, and are broken at spaces.
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0) + 1;
+    let left = style.width.saturating_sub(width(0) + width(1) + width(2)).max(REMARK_MIN);
+    let rows: Vec<[String; 4]> = rows.iter().flat_map(|row| broken(row, left)).collect();
     let column = |at: usize| rows.iter().map(move |row| row[at].clone()).collect::<Vec<_>>();
     let columns = vec![
         Column::words("", column(0)),
@@ -90,6 +97,14 @@ fn frequencies(report: &Report, style: Style) -> String {
         Column::words("", column(3)),
     ];
     render(columns, &[], style)
+}
+
+/// The row with its remark on lines of at most `width`, further ones below it.
+fn broken([name, mhz, ppm, remark]: &[String; 4], width: usize) -> Vec<[String; 4]> {
+    let mut lines = wrapped(remark, width).into_iter();
+    let first = [name.clone(), mhz.clone(), ppm.clone(), lines.next().unwrap_or_default()];
+    let more = lines.map(|line| [String::new(), String::new(), String::new(), line]);
+    std::iter::once(first).chain(more).collect()
 }
 
 fn measured(against: &Against) -> [String; 4] {
@@ -111,6 +126,12 @@ fn megahertz(hz: Option<f64>) -> String {
 fn meaning(report: &Report) -> String {
     let steering = &report.steering;
     let mut text = match (steering.measured_ppm, steering.uncertainty_ppm) {
+        (Some(ppm), Some(error)) if ppm.abs() <= error => {
+            format!(
+                "MONOTONIC goes as fast as MONOTONIC_RAW, the same within ±{} ppm",
+                digits(error)
+            )
+        }
         (Some(ppm), Some(error)) => {
             let way = if ppm < 0.0 { "slower" } else { "faster" };
             let (ppm, error) = (ppm.abs(), digits(error));
@@ -119,7 +140,9 @@ fn meaning(report: &Report) -> String {
         _ => "How MONOTONIC is steered cannot be told".to_owned(),
     };
     if let Some(ppm) = steering.kernel_ppm {
-        let _ = write!(text, "; the kernel says that it corrects by {ppm:+.4} ppm");
+        let by = format!("{ppm:+.4} ppm");
+        let by = if by[1..] == *"0.0000 ppm" { "nothing" } else { &by };
+        let _ = write!(text, "; the kernel says that it corrects by {by}");
     }
     let from_counter = report.machine.counter_trusted;
     let _ = write!(

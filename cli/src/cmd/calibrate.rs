@@ -19,6 +19,7 @@ pub fn run(
     live: &mut Live<'_>,
     interrupted: &AtomicBool,
 ) -> Result<Answer> {
+    let every = args.step()?;
     let counter = Hardware::find().context("there is nothing to calibrate")?;
     let allowed = os::allowed_cpus().unwrap_or_else(|_| vec![0]);
     if let Some(cpu) = args.cpu {
@@ -36,7 +37,7 @@ pub fn run(
     let machine = Machine::read(&root, vdso.as_ref().map(|&()| ()).map_err(String::as_str), &cpus);
     let plan = Plan {
         for_ns: i64::try_from(args.time.as_nanos())?,
-        every_ns: i64::try_from(args.every.as_nanos())?,
+        every_ns: i64::try_from(every.as_nanos())?,
         cpu: args.cpu,
     };
     let report = calibrate::run(&plan, &counter, &Linux::find(), &root, machine, live, interrupted);

@@ -199,11 +199,12 @@ fn a_signal_ends_it_with_what_there_is() {
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     for (flag, value, part) in [
-        ("--for", "0", "as in 10s, 5m or 2d"),
+        ("--for", "0", "no time at all; write it as in 10s, 5m or 2d"),
+        ("--for", "5", "write a unit, as in 5s"),
         ("--for", "0s", "no time at all"),
         ("--for", "1us", "at least 1ms"),
         ("--every", "1ms", "at least 2ms"),
-        ("--every", "often", "as in 100ms or 1s"),
+        ("--every", "often", "as in 1s or 100ms"),
         ("--cpu", "x", "invalid"),
         ("--format", "csv", "text, json"),
     ] {
@@ -211,6 +212,8 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         assert_eq!(ran.stdout, "");
         ran.says(&[flag, part]);
     }
+    let ran = clockwise(&["calibrate", "--for", "1s", "--every", "10s"]);
+    ran.exits(2).says_only(&["--every 10s is longer than --for 1s", "give less"]);
     let ran = clockwise(&["calibrate", "--cpu", "1023"]);
     ran.exits(2).says_only(&["processor 1023 is not allowed here", "--cpu takes one of"]);
 }
