@@ -20,7 +20,12 @@ impl<'a> Live<'a> {
     /// `draw`: standard error is a terminal, and reading the time to draw is safe.
     pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write, draw: bool) -> Self {
         let bar = draw.then(|| {
-            let style = ProgressStyle::with_template("{bar:24.cyan} {percent:>3} %  {wide_msg}");
+            // The bar is there for the eye; what stands beside it is not to be cut.
+            let columns =
+                console::Term::stderr().size_checked().map_or(100, |(_, columns)| columns);
+            let length = if columns < 100 { 8 } else { 24 };
+            let template = format!("{{bar:{length}.cyan}} {{percent:>3}} %  {{wide_msg}}");
+            let style = ProgressStyle::with_template(&template);
             let bar = ProgressBar::new(STEPS);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar

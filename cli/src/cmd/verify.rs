@@ -23,19 +23,20 @@ pub fn run(
     live: &mut Live<'_>,
     interrupted: &AtomicBool,
 ) -> Result<Answer> {
-    let cpus = cpus(args)?;
+    let (cpus, every) = (cpus(args)?, args.step()?);
     if args.preload && !args.preloaded {
         return Err(preload::restart());
     }
     let plan = Plan {
         clock: args.clock.id(),
         for_ns: i64::try_from(args.time.as_nanos())?,
-        every_ns: i64::try_from(args.every.as_nanos())?,
+        every_ns: i64::try_from(every.as_nanos())?,
         max_error_ns: args.max_error.map(|limit| limit.as_nanos() as u64),
         cpus: cpus.iter().copied().map(Some).collect(),
         refreshes: args.refreshes,
         nanoseconds: args.ns,
         lines: args.format == Form::Text,
+        width: style.width,
     };
     let summary = if args.preload {
         let image = preload::Preloaded::find(plan.clock)?;

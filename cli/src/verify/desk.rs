@@ -10,7 +10,8 @@ use super::summary::Kernels;
 use super::watch::Event;
 use super::{Control, LAST_BURSTS, PACE_NS, Plan, record, text};
 use crate::live::Live;
-use clockwise::ClockId;
+use clockwise::{ClockId, Status};
+use clockwise_core::trust::Unfit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
@@ -25,6 +26,17 @@ const DISAGREEMENTS_SHOWN: u64 = 4;
 
 /// Violations shown with the readings around them; the log has more.
 const WINDOWS_SHOWN: u64 = 8;
+
+/// Whether the counter was refused before anything came from it: that stays so, and every reading is the kernel's. A
+/// clock that is only distrusted tries again, and one that was followed before is worth watching.
+fn is_never_used(status: &Status) -> bool {
+    use Unfit::{Manual, NoCounter, NotInvariant, Rejected, Unreadable};
+    let refused = matches!(
+        status.unfit,
+        Some(NoCounter(_) | Unreadable(_) | Rejected | NotInvariant | Manual)
+    );
+    refused && status.refreshes == 0
+}
 
 /// Its state.
 pub(super) struct Desk<'a, 'b> {
@@ -81,6 +93,10 @@ impl<'a, 'b> Desk<'a, 'b> {
                 next_ns = if next_ns <= now_ns { now_ns + self.plan.every_ns } else { next_ns };
             }
             let early = interrupted.load(Ordering::Relaxed) || self.live.is_deaf();
+            if !early && shared.subject.status().as_ref().is_some_and(is_never_used) {
+                self.settle(shared, own);
+                return (false, now_ns);
+            }
             if early || now_ns >= self.plan.for_ns || self.failed.is_some() {
                 self.settle(shared, own);
                 return (early && now_ns < self.plan.for_ns, now_ns);
@@ -207,7 +223,8 @@ impl<'a, 'b> Desk<'a, 'b> {
             log.sync();
         }
         if self.plan.lines
-            && let Some(text) = text::event(elapsed_ns, event, self.violations <= WINDOWS_SHOWN)
+            && let Some(text) =
+                text::event(elapsed_ns, event, self.violations <= WINDOWS_SHOWN, self.plan.width)
         {
             self.live.print(&text);
         }

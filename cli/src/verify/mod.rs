@@ -70,18 +70,24 @@ pub struct Plan {
     pub nanoseconds: bool,
     /// Print lines.
     pub lines: bool,
+    /// Columns of the terminal.
+    pub width: usize,
 }
 
 impl Plan {
+    fn is_settable(&self) -> bool {
+        matches!(self.clock, ClockId::REALTIME | ClockId::TAI)
+    }
+
     fn rules(&self) -> Rules {
-        let settable = matches!(self.clock, ClockId::REALTIME | ClockId::TAI);
-        Rules { settable, max_error_ns: self.max_error_ns }
+        Rules { settable: self.is_settable(), max_error_ns: self.max_error_ns }
     }
 
     /// What the result says of it.
     fn settings(&self, subject: &str) -> Settings {
         Settings {
             clock: format!("CLOCK_{}", self.clock.name().unwrap_or("?")),
+            settable: self.is_settable(),
             subject: subject.to_owned(),
             for_ns: self.for_ns.unsigned_abs(),
             every_ns: self.every_ns.unsigned_abs(),
@@ -219,7 +225,12 @@ fn sum(
         schema: "clockwise.verify",
         version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION"),
-        laws: summary::laws(&counts, tally.handed_over, settings.max_error_ns.is_some()),
+        laws: summary::laws(
+            &counts,
+            tally.from_counter,
+            tally.handed_over,
+            settings.max_error_ns.is_some(),
+        ),
         settings,
         machine,
         verdict: Verdict::NotVerified,

@@ -81,6 +81,8 @@ pub enum Verdict {
 pub struct Settings {
     /// The kernel's name of the clock.
     pub clock: String,
+    /// Somebody can set it: it may go back by a step, and is not asked for causality.
+    pub settable: bool,
     /// What was verified, in words.
     pub subject: String,
     /// For how long.
@@ -171,7 +173,8 @@ pub struct At {
 pub struct LawRow {
     /// `monotonic`, `causal`, `bounded`, `steady` or `max_error`.
     pub name: &'static str,
-    /// Whether it was asked: a time of another thread has to be seen for causality, and a limit to be given.
+    /// Whether it was asked: a reading has to come from the counter, for causality a time of another thread has to be seen,
+    /// and a limit to be given.
     pub asked: bool,
     /// How often it was broken.
     pub violations: u64,
@@ -243,10 +246,14 @@ pub struct Row {
 }
 
 /// The rows of the laws.
-pub fn laws(counts: &[Count; 5], handed_over: u64, limit: bool) -> Vec<LawRow> {
+///
+/// Of a clock that was the kernel's own all the time nothing is asked: it would be compared with itself.
+pub fn laws(counts: &[Count; 5], from_counter: u64, handed_over: u64, limit: bool) -> Vec<LawRow> {
     let rows = Broken::ALL.into_iter().zip(counts).map(|(broken, count)| LawRow {
         name: broken.name(),
         asked: match broken.name() {
+            _ if count.times > 0 => true,
+            _ if from_counter == 0 => false,
             "causal" => handed_over > 0,
             "max_error" => limit,
             _ => true,
@@ -258,6 +265,11 @@ pub fn laws(counts: &[Count; 5], handed_over: u64, limit: bool) -> Vec<LawRow> {
 }
 
 impl Summary {
+    /// Whether nothing came from the counter and nothing was found either: then there are no figures to tell.
+    pub fn verified_nothing(&self) -> bool {
+        self.from_counter == 0 && self.verdict != Verdict::Broken
+    }
+
     /// The exit status.
     pub fn status(&self) -> u8 {
         match self.verdict {
@@ -283,13 +295,13 @@ impl Summary {
             (Verdict::NotVerified, text)
         } else {
             let far = match self.provable.by_ns.unsigned_abs() {
-                0 => "none of them provably off the kernel's clock".to_owned(),
-                ns => format!("none of them provably more than {ns} ns off the kernel's clock"),
+                0 => "none was provably off the kernel's clock".to_owned(),
+                ns => format!("the farthest was provably {ns} ns off the kernel's clock"),
             };
             let readings = grouped(self.readings);
             let doubt = self.doubt();
             let text = format!(
-                "Held: {readings} readings of {clock} in {time} obey its laws, {far}{doubt}."
+                "Held: {readings} readings of {clock} in {time} obey its laws; {far}{doubt}."
             );
             (Verdict::Held, text)
         };

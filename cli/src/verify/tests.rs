@@ -10,6 +10,7 @@ use crate::render::Style;
 use crate::simulated::Simulated;
 use crate::world::World;
 use clockwise::{Clock, ClockId, Errno, Status};
+use clockwise_core::trust::Unfit;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -39,8 +40,14 @@ enum Fault {
     CounterStep,
     /// The vDSO and the system call differ.
     TwoKernels,
-    /// The counter is not used.
+    /// The counter is not used: the kernel has rejected it.
     Kernel,
+    /// The counter is not used yet.
+    Starting,
+    /// The counter is used and then distrusted, for the time being.
+    Unsteady,
+    /// The counter is used and then rejected.
+    RejectedLater,
     /// The clock is refused after a while.
     Refused,
 }
@@ -125,13 +132,21 @@ impl Subject for Fake {
             Fault::Back(_) | Fault::Bounded(_) => 1_000,
             _ => 50,
         };
-        Ok(Told { nanos: self.read()?, error_ns, from_counter: self.fault != Fault::Kernel })
+        let from_counter = !matches!(self.fault, Fault::Kernel | Fault::Starting);
+        Ok(Told { nanos: self.read()?, error_ns, from_counter })
     }
 
     fn status(&self) -> Option<Status> {
         // Only the library can make one.
         let mut status = Clock::boottime().status()?;
         (status.steps, status.period_ns) = (self.steps.load(Ordering::SeqCst), 4_000_000);
+        let is_late = self.time.load(Ordering::SeqCst) > STEP_AT;
+        (status.unfit, status.refreshes) = match self.fault {
+            Fault::Kernel => (Some(Unfit::Rejected), 0),
+            Fault::Unsteady => (is_late.then_some(Unfit::Unsteady), 0),
+            Fault::RejectedLater => (is_late.then_some(Unfit::Rejected), u64::from(is_late)),
+            _ => (None, 0),
+        };
         Some(status)
     }
 }
@@ -175,6 +190,7 @@ fn verify(fault: Fault, clock: ClockId, seconds: i64, limit: Option<u64>) -> (Su
         refreshes: true,
         nanoseconds: true,
         lines: true,
+        width: 100,
     };
     let fake = Fake::new(fault);
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -286,9 +302,31 @@ fn a_kernel_that_contradicts_itself_is_told() {
 
 #[test]
 fn readings_that_are_the_kernels_own_verify_nothing() {
-    let (summary, _) = verify(Fault::Kernel, BOTH[0], 1, None);
-    assert_eq!((summary.status(), summary.verdict), (2, Verdict::NotVerified));
-    assert!(summary.verdict_text.starts_with("Nothing was verified: "));
+    for fault in [Fault::Kernel, Fault::Starting] {
+        let (summary, _) = verify(fault, BOTH[0], 1, Some(1));
+        assert_eq!((summary.status(), summary.verdict), (2, Verdict::NotVerified));
+        assert!(summary.verdict_text.starts_with("Nothing was verified: "));
+        assert!(summary.laws.iter().all(|law| !law.asked), "{:?}", summary.laws);
+        let shown = text::summary(&summary, PLAIN);
+        assert!(shown.contains("laws        not asked\n") && !shown.contains("held"), "{shown}");
+    }
+}
+
+#[test]
+fn a_counter_that_is_refused_from_the_start_ends_the_run_at_once() {
+    let (summary, lines) = verify(Fault::Kernel, BOTH[0], 3_600, None);
+    assert!(summary.elapsed_ns < SECOND.unsigned_abs() && !summary.interrupted, "{summary:#?}");
+    assert!(lines.contains("the kernel has rejected the counter"), "{lines}");
+    let shown = text::summary(&summary, PLAIN);
+    assert!(shown.contains(", then ended: there is nothing to verify\n"), "{shown}");
+}
+
+#[test]
+fn a_clock_that_only_starts_or_is_distrusted_later_is_watched_to_the_end() {
+    for fault in [Fault::Starting, Fault::Unsteady, Fault::RejectedLater] {
+        let (summary, _) = verify(fault, BOTH[0], 2, None);
+        assert!(summary.elapsed_ns >= 2 * SECOND.unsigned_abs(), "{fault:?}: {summary:#?}");
+    }
 }
 
 #[test]
@@ -302,6 +340,7 @@ fn a_clock_that_is_refused_on_the_way_ends_the_run_with_a_sentence() {
         refreshes: false,
         nanoseconds: false,
         lines: false,
+        width: 100,
     };
     let fake = Fake::new(Fault::Refused);
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -373,6 +412,7 @@ fn fixed() -> Summary {
         refreshes: false,
         nanoseconds: false,
         lines: false,
+        width: 100,
     }
     .settings("the library in this process");
     let kernel = Kernels { vdso: true, compared: 4, ..Kernels::default() };
@@ -397,12 +437,12 @@ fn the_lines_are_those_of_2002() {
     let near = taken(1_015_885_532_519_444_990, 5, Some(60));
     assert_eq!(
         text::line(&near, false),
-        "sys: 1015885532.519445\nusr: 1015885532.519445 (+0.000000)\n"
+        "sys: 1015885532.519445\nusr: 1015885532.519445 (+0.000000, +5 ns)\n"
     );
     let early = taken(1_015_885_532_519_445_000, -1_000, None);
     assert_eq!(
         text::line(&early, false),
-        "sys: 1015885532.519445\nusr: 1015885532.519444 (-0.000001)\n"
+        "sys: 1015885532.519445\nusr: 1015885532.519444 (-0.000001, -1000 ns)\n"
     );
     assert_eq!(
         text::line(&early, true),
@@ -411,23 +451,38 @@ fn the_lines_are_those_of_2002() {
 }
 
 #[test]
+fn beside_the_bar_there_is_room_for_all_of_it() {
+    let told = |left_s: i64, readings| text::progress(left_s * SECOND, readings, 123_456, 1_234);
+    assert_eq!(told(59, 960), "59s left, 960 readings, 1,234 VIOLATIONS, worst 123456 ns");
+    for (left_s, left) in [(64_799, "18h "), (64_740, "17h 59m "), (90_001, "1day 2h ")] {
+        let told = told(left_s, 123_456_789_012);
+        assert!(told.starts_with(left) && told.contains("123.5 G readings"), "{told}");
+        // With the bar, that is 80 columns.
+        assert!(told.len() <= 64, "{told}");
+    }
+}
+
+#[test]
 fn what_happened_is_shown_within_a_hundred_columns() {
     let mut found = Vec::new();
     judged(40, |burst| if burst == 20 { -1_234_567 } else { 0 }, &mut found);
     let mut shown = String::new();
     for finding in found {
-        shown += &text::event(finding.elapsed_ns, &super::Event::Broken(finding), true).unwrap();
+        shown +=
+            &text::event(finding.elapsed_ns, &super::Event::Broken(finding), true, 100).unwrap();
     }
     shown += &text::event(
         12_345_678_901,
         &super::Event::Stepped { at_ns: Some(5), by_ns: Some(-2_000_000_123), times: 1 },
         true,
+        100,
     )
     .unwrap();
     shown += &text::event(
         12_345_678_901,
-        &super::Event::Distrusted { reason: clockwise_core::trust::Unfit::Unsteady },
+        &super::Event::Distrusted { reason: Unfit::Unsteady },
         true,
+        100,
     )
     .unwrap();
     insta::assert_snapshot!("verify_events", shown);

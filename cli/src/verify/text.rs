@@ -4,7 +4,7 @@ use super::judge::{Finding, Taken};
 use super::summary::{LawRow, Row, Summary, Verdict, grouped, span};
 use super::watch::Event;
 use crate::render::Style;
-use crate::render::table::{Column, digits, render, wrapped};
+use crate::render::table::{Column, DASH, digits, render, wrapped};
 use clockwise::Timespec;
 use console::Color;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ pub fn heading(clock: &str, subject: &str, vdso: bool) -> String {
     )
 }
 
-/// The two lines of seed 003. The difference is that of what is printed.
+/// The two lines of seed 003. The difference is that of what is printed; where that hides the nanoseconds they stand beside.
 pub fn line(taken: &Taken, nanoseconds: bool) -> String {
     let (unit, places) = if nanoseconds { (1, 9) } else { (1_000, 6) };
     let [sys, usr] = [taken.kernel_ns(), taken.nanos].map(|ns| ns.div_euclid(unit));
@@ -26,7 +26,9 @@ pub fn line(taken: &Taken, nanoseconds: bool) -> String {
     let difference = usr.saturating_sub(sys);
     let sign = if difference < 0 { '-' } else { '+' };
     let difference = time(difference.saturating_abs());
-    format!("sys: {}\nusr: {} ({sign}{difference})\n", time(sys), time(usr))
+    let fine =
+        if nanoseconds { String::new() } else { format!(", {:+} ns", taken.difference_ns()) };
+    format!("sys: {}\nusr: {} ({sign}{difference}{fine})\n", time(sys), time(usr))
 }
 
 /// A count of decimal fractions of a second.
@@ -43,20 +45,30 @@ fn seconds(count: i64, places: usize) -> String {
 
 /// Beside the bar.
 pub fn progress(left_ns: i64, readings: u64, worst_ns: i64, violations: u64) -> String {
-    let left = Duration::from_secs(left_ns.max(0).unsigned_abs().div_ceil(1_000_000_000));
-    let left = humantime::format_duration(left);
+    let left = left_ns.max(0).unsigned_abs().div_ceil(1_000_000_000);
+    // Hours do not need seconds, nor days minutes: there is little room.
+    let left = match left {
+        ..3_600 => left,
+        ..86_400 => left.next_multiple_of(60),
+        _ => left.next_multiple_of(3_600),
+    };
+    let left = humantime::format_duration(Duration::from_secs(left));
     let violations = match violations {
         0 => "no violation".to_owned(),
         1 => "1 VIOLATION".to_owned(),
         more => format!("{} VIOLATIONS", grouped(more)),
     };
-    let readings = digits(readings as f64 / 1e6);
-    format!("{left} left, {readings} M readings, {violations}, worst {worst_ns} ns")
+    let readings = match readings {
+        ..1_000_000 => grouped(readings),
+        ..1_000_000_000 => format!("{} M", digits(readings as f64 / 1e6)),
+        _ => format!("{} G", digits(readings as f64 / 1e9)),
+    };
+    format!("{left} left, {readings} readings, {violations}, worst {worst_ns} ns")
 }
 
 /// Something that happened, nothing for what happens all the time; a violation with the readings around it, if there is
 /// room.
-pub fn event(elapsed_ns: i64, event: &Event, with_window: bool) -> Option<String> {
+pub fn event(elapsed_ns: i64, event: &Event, with_window: bool, width: usize) -> Option<String> {
     let at = format!("{:.3} s", elapsed_ns as f64 / 1e9);
     let times = |times: u64| if times == 1 { String::new() } else { format!(" {times} times") };
     let text = match event {
@@ -92,7 +104,7 @@ pub fn event(elapsed_ns: i64, event: &Event, with_window: bool) -> Option<String
         Event::Paused { ns } => format!("this tool did not run for {:.3} s", *ns as f64 / 1e9),
         Event::Moved { reason, .. } | Event::Failed { reason } => reason.clone(),
     };
-    let lines = wrapped(&format!("{at}: {text}"), 98);
+    let lines = wrapped(&format!("{at}: {text}"), width.saturating_sub(2));
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
         let _ = writeln!(out, "{} {line}", if index == 0 { "*" } else { " " });
@@ -145,8 +157,10 @@ pub fn summary(summary: &Summary, style: Style) -> String {
         let _ = writeln!(out, "{name}{}", rest.next().unwrap_or_default());
         rest.for_each(|line| out.push_str(&format!("{:12}{line}\n", "")));
     }
-    out.push('\n');
-    out.push_str(&readers(summary, style));
+    if !summary.verified_nothing() {
+        out.push('\n');
+        out.push_str(&readers(summary, style));
+    }
     out.push('\n');
     let color = match summary.verdict {
         Verdict::Held => Color::Green,
@@ -165,6 +179,11 @@ fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let settings = &summary.settings;
     let share = summary.from_counter as f64 / summary.readings_with_bound.max(1) as f64;
     let early = if summary.interrupted { ", then ended early" } else { "" };
+    let early = if summary.verified_nothing() && summary.elapsed_ns < settings.for_ns {
+        ", then ended: there is nothing to verify"
+    } else {
+        early
+    };
     let time = span(summary.elapsed_ns);
     let mut facts = vec![
         ("machine", format!("{}, {}", machine.cpu.text(), machine.kernel.text())),
@@ -180,17 +199,20 @@ fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
             ),
         ),
         ("laws", laws(summary)),
-        ("drift", drift(summary)),
-        ("distance", distance(summary)),
-        ("provably", provable(summary)),
     ];
+    if summary.verified_nothing() {
+        return facts;
+    }
+    facts.push(("drift", drift(summary)));
+    facts.push(("distance", distance(summary)));
+    facts.push(("provably", provable(summary)));
     if let Some(own) = &summary.subject {
         let unfit = own.unfit.as_ref().map_or(String::new(), |why| format!("; now {why}"));
         facts.push((
             "followed",
             format!(
-                "{} refreshes, off the prediction by {} ns at most; {} kernel answers, {} slews, {} aheads, \
-                 {} steps, {} distrusts{unfit}",
+                "{} refreshes, off the prediction by {} ns at most; {} kernel answers, {} slews, ours was \
+                 ahead {} times, {} steps, {} distrusts{unfit}",
                 grouped(own.refreshes),
                 own.residual_max_ns,
                 grouped(own.kernel_answers),
@@ -219,7 +241,14 @@ fn laws(summary: &Summary) -> String {
             Some(format!("{} BROKEN {} times, by {worst_ns} ns at most", row.name, grouped(times)))
         }
     };
-    let mut text = summary.laws.iter().filter_map(row).collect::<Vec<_>>().join(", ");
+    let told = summary.laws.iter().filter_map(row).collect::<Vec<_>>().join(", ");
+    if told.is_empty() {
+        return "not asked".to_owned();
+    }
+    let mut text = told;
+    if summary.settings.settable {
+        text.push_str("; three laws, for a clock that can be set: it may go back by a step");
+    }
     if summary.handed_over > 0 {
         let _ = write!(text, "; {} times of other threads were seen", grouped(summary.handed_over));
     }
@@ -251,16 +280,22 @@ fn distance(summary: &Summary) -> String {
     let told = percentiles.iter().filter_map(|(name, ns)| Some(format!("{name} {}", (*ns)?)));
     let told = told.collect::<Vec<_>>().join(", ");
     let comma = if told.is_empty() { "" } else { ", " };
-    format!("{told}{comma}from {least:+} to {most:+} ns from the middle of narrow brackets")
+    let count = grouped(distance.count);
+    format!(
+        "{told}{comma}from {least:+} to {most:+} ns from the middle, of the {count} readings in narrow brackets"
+    )
 }
 
 fn provable(summary: &Summary) -> String {
     match summary.provable.by_ns {
-        0 => "no reading was outside its bracket".to_owned(),
+        0 => "of all readings, in wide brackets too, none was outside its bracket".to_owned(),
         by_ns => {
             let side = if by_ns > 0 { "late" } else { "early" };
             let at = summary.provable.elapsed_ns as f64 / 1e9;
-            format!("{} ns too {side} at most, after {at:.3} s", by_ns.unsigned_abs())
+            let by_ns = by_ns.unsigned_abs();
+            format!(
+                "{by_ns} ns too {side} at most, after {at:.3} s; of all readings, in wide brackets too"
+            )
         }
     }
 }
@@ -288,15 +323,19 @@ fn kernel(summary: &Summary) -> String {
 
 fn readers(summary: &Summary, style: Style) -> String {
     let rows = &summary.readers;
-    let figures = |of: fn(&Row) -> Option<f64>| rows.iter().map(of);
+    // Whole nanoseconds, and shown so.
+    let whole = |of: fn(&Row) -> Option<i64>| {
+        rows.iter().map(move |row| of(row).map_or(DASH.to_owned(), |ns| ns.to_string()))
+    };
     let name = |row: &Row| row.cpu.map_or("lines".into(), |cpu| format!("cpu {cpu}"));
     let columns = vec![
-        Column::words("reader", rows.iter().map(name)),
+        Column::words("reader", rows.iter().map(name))
+            .about("a thread on each processor; `lines` is the one that reads for the lines above"),
         Column::right("readings", 0, rows.iter().map(|row| grouped(row.readings))),
-        Column::figures("median ns", 0, figures(|row| row.distance.p50_ns.map(|ns| ns as f64))),
-        Column::figures("p99 ns", 0, figures(|row| row.distance.p99_ns.map(|ns| ns as f64))),
-        Column::figures("least ns", 0, figures(|row| row.distance.least_ns.map(|ns| ns as f64))),
-        Column::figures("most ns", 0, figures(|row| row.distance.most_ns.map(|ns| ns as f64))),
+        Column::right("median ns", 0, whole(|row| row.distance.p50_ns.map(u64::cast_signed))),
+        Column::right("p99 ns", 0, whole(|row| row.distance.p99_ns.map(u64::cast_signed))),
+        Column::right("least ns", 0, whole(|row| row.distance.least_ns)),
+        Column::right("most ns", 0, whole(|row| row.distance.most_ns)),
         Column::right("provably ns", 0, rows.iter().map(|row| row.provable_ns.to_string())),
         Column::right("violations", 0, rows.iter().map(|row| grouped(row.violations))),
     ];
