@@ -25,7 +25,7 @@ causal is not asked, and it may go back by a step of the kernel's clock, by noth
 follow a step within a period (4 ms as a rule) and lag until then, which is no violation.
 
 A line shows the difference of what is printed, and in nanoseconds that from the middle of the two
-readings of the kernel. Where the kernel has rejected the counter, verify ends at once and says why.
+readings of the kernel. Where the counter is unfit from the start, verify ends at once and says why.
 
 There is no limit beyond these laws but --max-error: how far a reading may be beyond its bracket.
 While the kernel changes its rate readings are microseconds off, as their bound says.

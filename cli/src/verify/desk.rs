@@ -30,12 +30,9 @@ const WINDOWS_SHOWN: u64 = 8;
 /// Whether the counter was refused before anything came from it: that stays so, and every reading is the kernel's. A
 /// clock that is only distrusted tries again, and one that was followed before is worth watching.
 fn is_never_used(status: &Status) -> bool {
-    use Unfit::{Manual, NoCounter, NotInvariant, Rejected, Unreadable};
-    let refused = matches!(
-        status.unfit,
-        Some(NoCounter(_) | Unreadable(_) | Rejected | NotInvariant | Manual)
-    );
-    refused && status.refreshes == 0
+    use Unfit::{Abandoned, KernelSlow, Unsteady};
+    let is_for_good = |unfit: Unfit| !matches!(unfit, Unsteady | KernelSlow | Abandoned);
+    status.refreshes == 0 && status.unfit.is_some_and(is_for_good)
 }
 
 /// Its state.

@@ -48,8 +48,8 @@ pub fn progress(left_ns: i64, readings: u64, worst_ns: i64, violations: u64) -> 
     let left = left_ns.max(0).unsigned_abs().div_ceil(1_000_000_000);
     // Hours do not need seconds, nor days minutes: there is little room.
     let left = match left {
-        ..3_600 => left,
-        ..86_400 => left.next_multiple_of(60),
+        0..3_600 => left,
+        3_600..86_400 => left.next_multiple_of(60),
         _ => left.next_multiple_of(3_600),
     };
     let left = humantime::format_duration(Duration::from_secs(left));
@@ -59,8 +59,8 @@ pub fn progress(left_ns: i64, readings: u64, worst_ns: i64, violations: u64) -> 
         more => format!("{} VIOLATIONS", grouped(more)),
     };
     let readings = match readings {
-        ..1_000_000 => grouped(readings),
-        ..1_000_000_000 => format!("{} M", digits(readings as f64 / 1e6)),
+        0..1_000_000 => grouped(readings),
+        1_000_000..1_000_000_000 => format!("{} M", digits(readings as f64 / 1e6)),
         _ => format!("{} G", digits(readings as f64 / 1e9)),
     };
     format!("{left} left, {readings} readings, {violations}, worst {worst_ns} ns")
