@@ -23,7 +23,7 @@ impl<'a> Live<'a> {
             // The bar is there for the eye; what stands beside it is not to be cut.
             let columns =
                 console::Term::stderr().size_checked().map_or(100, |(_, columns)| columns);
-            let length = if columns < 100 { 8 } else { 24 };
+            let length = if columns < 100 { 6 } else { 24 };
             let template = format!("{{bar:{length}.cyan}} {{percent:>3}} %  {{wide_msg}}");
             let style = ProgressStyle::with_template(&template);
             let bar = ProgressBar::new(STEPS);

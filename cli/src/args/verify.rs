@@ -20,9 +20,9 @@ Examples:
 On each processor a thread takes 32 readings in each millisecond, every second one with its bound,
 each between two readings of the kernel. Four laws are checked on them: they never go back in a
 thread (monotonic), are not older than what another thread has read (causal), are within their bound
-of the kernel (bounded), and do not drift (steady). For a clock that can be set (realtime, tai) three:
-causal is not asked, and it may go back by a step of the kernel's clock, by nothing else. Readings
-follow a step within a period (4 ms as a rule) and lag until then, which is no violation.
+of the kernel (bounded), and do not drift (steady). For a clock that can be set (realtime, tai) they
+are three: causal is not asked, and it may go back by a step of the kernel's clock, by nothing else.
+Readings follow a step within a period (4 ms as a rule) and lag until then, which is no violation.
 
 A line shows the difference of what is printed, and in nanoseconds that from the middle of the two
 readings of the kernel. Where the counter is unfit from the start, verify ends at once and says why.
