@@ -22,7 +22,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// What every clock of this machine costs and is worth.
+/// What every clock of this machine costs and is worth, and the kernel's time at the price of reading a counter
 #[derive(Debug, Parser)]
 #[command(name = "clockwise", version, styles = STYLES, max_term_width = 100, after_help = "\
 Exit status: 0 yes, 1 a fault was found or something failed, 2 wrong usage or it cannot be told.")]
@@ -31,7 +31,10 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// Colours in the output
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    // After a command's own, before --help, which has 999.
+    #[arg(
+        long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", display_order = 998
+    )]
     pub color: Color,
 }
 

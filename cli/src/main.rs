@@ -45,7 +45,7 @@ use args::{Cli, Color, Command};
 use clap::{CommandFactory, Parser};
 use clockwise_core::counter::Hardware;
 use cmd::Answer;
-use cmd::run::Ran;
+use cmd::run::{Aside, Ran};
 use live::Live;
 use render::Style;
 use std::io::{self, IsTerminal, Write};
@@ -74,10 +74,13 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
                 Box::new(progress::Progress::new(draw && counter, Arc::clone(interrupted)))
             })
         }
-        Command::Run(run) => match cmd::run::run(run, style(cli.color), &mut io::stderr())? {
-            Ran::Answer(answer) => Ok(answer),
-            Ran::Ended(end) => std::process::exit(launch::end_as(end)),
-        },
+        Command::Run(run) => {
+            let aside = Aside { err: &mut io::stderr(), width: width_of_errors() };
+            match cmd::run::run(run, style(cli.color), aside)? {
+                Ran::Answer(answer) => Ok(answer),
+                Ran::Ended(end) => std::process::exit(launch::end_as(end)),
+            }
+        }
         Command::Verify(verify) => {
             hear(interrupted)?;
             live(|live| cmd::verify::run(verify, style(cli.color), live, interrupted))
@@ -137,8 +140,18 @@ fn style(color: Color) -> Style {
             terminal.is_term() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     };
+    Style { colored, width: width(&terminal) }
+}
+
+fn width(terminal: &console::Term) -> usize {
     let width = terminal.size_checked().map_or(100, |(_, columns)| usize::from(columns));
-    Style { colored, width: width.clamp(40, 100) }
+    width.clamp(40, 100)
+}
+
+/// The columns of standard error, if it is a terminal: elsewhere a sentence is a line, to be searched for.
+fn width_of_errors() -> Option<usize> {
+    let terminal = console::Term::stderr();
+    terminal.is_term().then(|| width(&terminal))
 }
 
 /// Prints the answer; a reader that has seen enough (`| head`) is a success.
@@ -158,7 +171,7 @@ fn print(answer: &Answer) -> Result<u8> {
     }
 }
 
-/// One line on standard error; there is nobody to tell if that is closed.
+/// A sentence on standard error; there is nobody to tell if that is closed.
 fn warn(text: &str) {
-    let _ = writeln!(io::stderr(), "clockwise: {text}");
+    let _ = io::stderr().write_all(render::remark(text, "", width_of_errors()).as_bytes());
 }

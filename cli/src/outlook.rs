@@ -10,17 +10,21 @@ use clockwise_core::timebase::PERIOD_NS;
 use serde::Serialize;
 use std::path::Path;
 
-/// What is said of a program that is not preloaded.
-pub const PLAINLY: &str = "it starts with the kernel's clock";
+/// Version of the schema.
+const VERSION: u32 = 1;
 
 /// The whole.
 #[derive(Debug, Serialize)]
 pub struct Outlook {
+    /// `clockwise.run.dry_run`.
+    pub schema: &'static str,
+    /// Its version.
+    pub version: u32,
     /// Whether the counter may stand in for the kernel.
     pub fit: bool,
     /// Why not.
     pub unfit: Option<String>,
-    /// What a read costs and, as a prediction, would cost.
+    /// What a read costs and, as a prediction, would cost; nothing if there is no program to start.
     pub prices: Vec<Price>,
     /// As `--order` says.
     pub order: &'static str,
@@ -54,6 +58,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether there is nothing to start.
+    pub fn is_missing(&self) -> bool {
+        self.reach == "missing"
+    }
+
     fn look(args: &Run) -> Option<Self> {
         let name = args.command.first()?;
         let lossy = |text: &Path| text.display().to_string();
@@ -67,6 +76,7 @@ impl Program {
                     Reach::Part(why) => ("part", Some(why)),
                     Reach::Not(why) => ("not", Some(why)),
                     Reach::Unknown(why) => ("unknown", Some(why)),
+                    Reach::Missing(missing) => ("missing", Some(missing.sentence(name))),
                 };
                 (Some(lossy(&path)), reach, reason)
             }
@@ -79,13 +89,16 @@ impl Outlook {
     /// Looks, and measures for some tens of milliseconds.
     pub fn look(args: &Run, place: Result<Place, Unlaid>) -> Self {
         let fit = prices::fit();
-        let prices = prices::all(fit);
         let program = Program::look(args);
+        let is_missing = program.as_ref().is_some_and(Program::is_missing);
+        let prices = if is_missing { Vec::new() } else { prices::all(fit) };
         let (image, image_is_there, image_refused) = match place {
             Ok(place) => (Some(place.path.display().to_string()), place.is_there, None),
             Err(why) => (None, false, Some(why.to_string())),
         };
         let mut outlook = Self {
+            schema: "clockwise.run.dry_run",
+            version: VERSION,
             fit: fit.is_ok(),
             unfit: fit.err().map(|why| why.to_string()),
             prices,
@@ -105,7 +118,7 @@ impl Outlook {
     fn judge(&self, args: &Run) -> (Option<bool>, String) {
         let program = self.program.as_ref();
         let name = program.map_or("a program", |program| program.name.as_str());
-        if let Some(missing) = program.filter(|program| program.reach == "missing") {
+        if let Some(missing) = program.filter(|program| program.is_missing()) {
             return (None, missing.reason.clone().unwrap_or_default());
         }
         if let Some(refused) = &self.image_refused {
@@ -163,7 +176,7 @@ impl Outlook {
 /// Why nothing is to be gained on this machine, if that is so.
 pub fn useless(order: Order) -> Option<String> {
     if let Err(unfit) = prices::fit() {
-        return Some(format!("the counter cannot stand in for the kernel's clock: {unfit}"));
+        return Some(unfit.to_string());
     }
     let (kernel_ns, ours_ns) = prices::at_a_glance(order == Order::Relaxed)?;
     (ours_ns >= kernel_ns).then(|| no_gain(order, kernel_ns, ours_ns))

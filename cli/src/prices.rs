@@ -1,9 +1,11 @@
 //! What a read of the kernel's clocks costs here, and what one through the image would.
 //!
-//! The image itself is not measured: the same clock is, in this process, so what is said of the image is a prediction.
+//! The image itself is not measured: its code is, called as C calls the image, in this process. So what is said of the
+//! image is a prediction, and a near one.
 //! Must never take long: a program waits to be started.
 
-use crate::reads::{CounterBy, Followed, KernelClock, Loops, Mode};
+use crate::os;
+use crate::reads::{self, CounterBy, Imaged, KernelClock, Loops, Mode};
 use crate::stats;
 use clockwise_core::clock::{FOLLOWED, Origin};
 use clockwise_core::counter::{Counter, NoCounter, SharedHardware};
@@ -13,6 +15,9 @@ use serde::Serialize;
 
 /// What a call from C, the line of time and one multiplication take beside the counter.
 const BESIDE_NS: f64 = 3.0;
+
+/// The vDSO reads the counter too.
+const FORBIDDEN: Unfit = Unfit::NoCounter(NoCounter::Forbidden);
 
 /// Whether the counter may stand in for the kernel in this process.
 pub fn fit() -> Result<(), Unfit> {
@@ -25,12 +30,22 @@ pub fn at_a_glance(relaxed: bool) -> Option<(f64, f64)> {
     const CALLS: u64 = 32;
     const ROUNDS: usize = 7;
     let linux = Linux::find();
-    let kernel = KernelClock(linux, ClockId::MONOTONIC);
+    let kernel = called(linux, ClockId::MONOTONIC);
     let counter = CounterBy { form: SharedHardware.form(), relaxed };
-    let costs = batches(linux, [&kernel, &counter], CALLS, ROUNDS)?;
+    let costs = batches(linux, [&*kernel, &counter], CALLS, ROUNDS)?;
     let [kernel_ns, counter_ns] =
         costs.map(|costs| costs.into_iter().fold(f64::INFINITY, f64::min));
     Some((kernel_ns, counter_ns + BESIDE_NS))
+}
+
+/// The kernel's clock as programs call it: by libc, which may know no vDSO where this tool finds one. Where libc must not
+/// read the counter, or an image answers in its place already, by `linux`.
+fn called(linux: Linux, clock: ClockId) -> Box<dyn Loops> {
+    if fit() == Err(FORBIDDEN) || os::image().is_some() {
+        Box::new(KernelClock(linux, clock))
+    } else {
+        Box::new(reads::unread(clock))
+    }
 }
 
 /// What a call of each way costs, in nanoseconds, batch by batch; the ways take turns.
@@ -61,9 +76,9 @@ fn batches<const N: usize>(
 pub struct Price {
     /// The kernel's name of the clock.
     pub clock: String,
-    /// The kernel's answer, through the vDSO where there is one.
+    /// The kernel's answer through libc, as programs call it.
     pub kernel_ns: Option<f64>,
-    /// Ours, ordered.
+    /// Ours behind the same call, ordered.
     pub ordered_ns: Option<f64>,
     /// Ours, unordered.
     pub relaxed_ns: Option<f64>,
@@ -75,26 +90,23 @@ pub struct Price {
 
 /// Measures them all, in some tens of milliseconds. Ours only where the counter is fit.
 pub fn all(fit: Result<(), Unfit>) -> Vec<Price> {
-    // The vDSO reads the counter too.
-    let forbidden = fit == Err(Unfit::NoCounter(NoCounter::Forbidden));
-    let linux = if forbidden { Linux::system_calls_only() } else { Linux::find() };
+    let linux = if fit == Err(FORBIDDEN) { Linux::system_calls_only() } else { Linux::find() };
     FOLLOWED.into_iter().map(|clock| price(linux, clock, fit.is_ok())).collect()
 }
 
 fn price(linux: Linux, clock: ClockId, is_fit: bool) -> Price {
     const CALLS: u64 = 2_000;
     const ROUNDS: usize = 31;
-    let kernel = KernelClock(linux, clock);
-    let (ordered, relaxed) =
-        (Followed { clock, relaxed: false }, Followed { clock, relaxed: true });
+    let kernel = called(linux, clock);
+    let (ordered, relaxed) = (Imaged::new(clock, false), Imaged::new(clock, true));
     // Where the kernel lacks the clock there is nothing to measure.
-    let costs: [Option<f64>; 3] = if Loops::value(&kernel).is_err() {
+    let costs: [Option<f64>; 3] = if kernel.value().is_err() {
         [None; 3]
     } else if is_fit && begin(clock) {
-        let costs = batches(linux, [&kernel, &ordered, &relaxed], CALLS, ROUNDS);
+        let costs = batches(linux, [&*kernel, &ordered, &relaxed], CALLS, ROUNDS);
         costs.map_or([None; 3], |costs| costs.map(|costs| stats::median(&costs)))
     } else {
-        let costs = batches(linux, [&kernel as &dyn Loops], CALLS, ROUNDS);
+        let costs = batches(linux, [&*kernel], CALLS, ROUNDS);
         [costs.and_then(|[costs]| stats::median(&costs)), None, None]
     };
     let [kernel_ns, ordered_ns, relaxed_ns] = costs;
@@ -113,6 +125,6 @@ fn price(linux: Linux, clock: ClockId, is_fit: bool) -> Price {
 fn begin(clock: ClockId) -> bool {
     // 1.2 ms of reading as a rule; a machine on which it does not come needs not be waited for.
     (0..2_000_000).any(|_| {
-        Followed::CLOCK.reading(clock).is_ok_and(|reading| reading.origin == Origin::Counter)
+        Imaged::CLOCK.reading(clock).is_ok_and(|reading| reading.origin == Origin::Counter)
     })
 }

@@ -121,6 +121,8 @@ pub enum Reach {
     Not(String),
     /// The file cannot be looked at, for this reason; most can be reached.
     Unknown(String),
+    /// What it is to be run by cannot be, so neither can it.
+    Missing(Missing),
 }
 
 /// How many interpreters the kernel follows.
@@ -149,6 +151,12 @@ pub fn reach(path: &Path, preloaded: &[u8]) -> Reach {
             // As `execvp` and shells do it.
             None => PathBuf::from("/bin/sh"),
         };
+        if let Err(errno) = executable(&next) {
+            return Reach::Missing(match Missing::from(errno) {
+                Missing::NotFound => Missing::NoInterpreter,
+                missing => missing,
+            });
+        }
         script = path.display().to_string();
         path = next;
     }
@@ -157,9 +165,9 @@ pub fn reach(path: &Path, preloaded: &[u8]) -> Reach {
 
 impl Reach {
     fn of_interpreter(self, path: &Path) -> Self {
-        let say = |why: String| format!("its interpreter {}: {why}", path.display());
+        let say = |why: String| format!("its interpreter is {}, and {why}", path.display());
         match self {
-            Self::Whole => Self::Whole,
+            Self::Whole | Self::Missing(_) => self,
             Self::Part(why) => Self::Part(say(why)),
             Self::Not(why) => Self::Not(say(why)),
             Self::Unknown(why) => Self::Unknown(say(why)),

@@ -6,7 +6,7 @@
 
 use crate::exchange::{Exchange, HandOver};
 use crate::os;
-use clockwise_core::clock::Clock;
+use clockwise_core::clock::{Clock, Split};
 use clockwise_core::counter::{self, Counter, Form, Order, SharedHardware};
 use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, SharedLinux, System, Vdso};
 use clockwise_core::units::Timespec;
@@ -218,7 +218,7 @@ impl Read for LibcClock {
     }
 }
 
-/// The kernel's clock as a program gets it where nothing is preloaded: by the vDSO, else by system call.
+/// The kernel's clock, whoever answers in libc's place: by the vDSO, else by system call.
 #[derive(Clone, Copy)]
 pub struct KernelClock(pub Linux, pub ClockId);
 
@@ -234,32 +234,79 @@ impl Read for KernelClock {
     }
 }
 
-/// The kernel's clock as the image follows it.
-#[derive(Clone, Copy)]
-pub struct Followed {
-    /// Which.
-    pub clock: ClockId,
-    /// Unordered.
-    pub relaxed: bool,
+/// `clock_gettime` through libc with the time left where it was written, as in a loop in C: looking at it would delay the
+/// next ordered read.
+pub fn unread(clock: ClockId) -> impl Read {
+    Call::<false, _, _> {
+        call: move |_| u64::from(os::clock_gettime(clock).is_ok()),
+        value: move || os::clock_gettime(clock).map(nanos),
+    }
 }
 
-impl Followed {
+/// Our clock behind C's `clock_gettime`, as [`unread`]: the call that programs make where the image is preloaded, code and all.
+#[derive(Clone, Copy)]
+pub struct Imaged {
+    clock: ClockId,
+    /// Known at run time only, as what the loader has bound a program to.
+    function: extern "C" fn(i32, &mut Timespec) -> i32,
+}
+
+impl Imaged {
     /// What is read.
     pub const CLOCK: &Clock<SharedHardware, SharedLinux> = {
         static CLOCK: Clock<SharedHardware, SharedLinux> = Clock::new(SharedHardware, SharedLinux);
         &CLOCK
     };
+
+    /// By ordered or by unordered reads.
+    pub fn new(clock: ClockId, relaxed: bool) -> Self {
+        Self { clock, function: if relaxed { imaged::<true> } else { imaged::<false> } }
+    }
+
+    #[inline(always)]
+    fn told(self, clock: ClockId) -> Result<Timespec, Errno> {
+        let mut time = Timespec { sec: 0, nsec: 0 };
+        let result = (self.function)(clock.0, &mut time);
+        if result == 0 { Ok(time) } else { Err(Errno(-result)) }
+    }
 }
 
-impl Read for Followed {
+/// As the image has it: what is rare has a function of its own.
+extern "C" fn imaged<const RELAXED: bool>(clock: i32, time: &mut Timespec) -> i32 {
+    let hot = Imaged::CLOCK.hot(ClockId(clock));
+    match hot.and_then(|hot| hot.at_once(RELAXED)).and_then(Split::at_once) {
+        Some(told) => {
+            *time = told;
+            0
+        }
+        None => imaged_later::<RELAXED>(clock, time),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn imaged_later<const RELAXED: bool>(clock: i32, time: &mut Timespec) -> i32 {
+    let (ours, clock) = (Imaged::CLOCK, ClockId(clock));
+    match if RELAXED { ours.now_relaxed(clock) } else { ours.now(clock) } {
+        Ok(nanos) => {
+            *time = Timespec::from_nanos(nanos);
+            0
+        }
+        Err(errno) => -errno.0,
+    }
+}
+
+impl Read for Imaged {
+    const WAITS: bool = false;
+
     #[inline(always)]
-    fn call(self, dep: u64) -> u64 {
-        self.value().map_or(0, |nanos| nanos as u64).wrapping_add(dep)
+    fn call(self, _: u64) -> u64 {
+        u64::from(self.told(self.clock).is_ok())
     }
 
     #[inline(always)]
     fn value(self) -> Result<i64, Errno> {
-        if self.relaxed { Self::CLOCK.now_relaxed(self.clock) } else { Self::CLOCK.now(self.clock) }
+        self.told(self.clock).map(nanos)
     }
 }
 

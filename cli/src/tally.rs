@@ -6,9 +6,16 @@ use clockwise_core::board::{self, COARSE, OTHER, Process};
 use clockwise_core::clock::{FOLLOWED, Status};
 use serde::Serialize;
 
+/// Version of the schema.
+const VERSION: u32 = 1;
+
 /// The whole.
 #[derive(Debug, Serialize)]
 pub struct Tally {
+    /// `clockwise.run.stats`.
+    pub schema: &'static str,
+    /// Its version.
+    pub version: u32,
     /// All processes together.
     pub total: Counts,
     /// Those that loaded the image, in the order in which they came.
@@ -55,7 +62,7 @@ pub struct Followed {
     pub clock: String,
     /// How often it was read.
     pub reads: u64,
-    /// How often the kernel answered: at the start, after pauses, in distrust.
+    /// How often the kernel answered while the counter was fit: at the start, after pauses, in distrust.
     pub kernel_answers: u64,
     /// Samples taken of the kernel.
     pub refreshes: u64,
@@ -67,7 +74,7 @@ pub struct Followed {
     pub distrusts: u64,
     /// The largest difference between the kernel and what was predicted, in nanoseconds.
     pub residual_max_ns: u64,
-    /// Why the kernel answers all reads now.
+    /// Why the kernel answers all reads, or did at the end; of several processes the last that tells.
     pub unfit: Option<String>,
 }
 
@@ -126,13 +133,13 @@ pub fn of(board: Option<&[u8]>, plain: Option<String>) -> Tally {
         (None, None, _) => Some("there was no place to count".to_owned()),
         (None, Some(_), None) => Some("the board was written over by one of the processes".to_owned()),
         _ if processes.is_empty() => Some(
-            "no process loaded the image: the program is linked statically, clears LD_PRELOAD, or runs where the \
-             cache cannot be read (another user, a chroot)"
+            "no process loaded the image, as where the program is linked statically, clears LD_PRELOAD, or runs \
+             where the cache cannot be read (another user, a chroot)"
                 .to_owned(),
         ),
         _ => Some(
-            "the image was loaded and no clock read through it: the program never asks, or asks the kernel past libc, \
-             as programs in Go do"
+            "the image was loaded and no clock read through it; the program never asks, asks the kernel past libc \
+             (as programs in Go do), or was answered by a library before the image in LD_PRELOAD"
                 .to_owned(),
         ),
     };
@@ -143,7 +150,15 @@ pub fn of(board: Option<&[u8]>, plain: Option<String>) -> Tally {
         name: name(process, &processes),
         counts: Counts::of([process].into_iter()),
     });
-    Tally { total, processes: counted.collect(), processes_missed: missed, plain, nothing }
+    Tally {
+        schema: "clockwise.run.stats",
+        version: VERSION,
+        total,
+        processes: counted.collect(),
+        processes_missed: missed,
+        plain,
+        nothing,
+    }
 }
 
 /// A name that can be printed: whoever has it chose it.

@@ -21,8 +21,9 @@ Examples:
 The program replaces this one: its process, its exit status and its terminal are as if it had been
 started alone. With --stats this one waits for it, and ends as it ends.
 
-Exit status: that of CMD; 127 it was not found; 126 it cannot be executed; 2 wrong usage, or what lies
-in the cache is not ours; with --dry-run 0 CMD would read the counter, 1 it would not, 2 cannot tell.")]
+Exit status: that of CMD; 127 there is no CMD; 126 it cannot be executed; 2 wrong usage, or what
+lies in the cache is not ours. With --dry-run: 0 CMD would read the counter, 1 it would not,
+2 that cannot be told.")]
 pub struct Run {
     /// Whether a read may be early: causal is as the kernel's clock, relaxed is cheaper
     #[arg(long, value_enum, default_value_t = Order::Causal)]
@@ -30,13 +31,13 @@ pub struct Run {
     /// How often the kernel is asked while time is read, 1ms to 250ms [default: 4ms]
     #[arg(long, value_name = "TIME", value_parser = max_age)]
     pub max_age: Option<u64>,
-    /// Count what CMD and its descendants read, and print it when CMD has ended
+    /// Count what CMD and its descendants read; printed on standard error when CMD has ended
     #[arg(long)]
     pub stats: bool,
     /// Write what --stats tells to a file
     #[arg(long, value_name = "FILE", requires = "stats")]
     pub stats_file: Option<PathBuf>,
-    /// Preload where nothing is to be gained too, and fail where it cannot be done
+    /// Preload even where nothing is gained; fail if the image cannot be laid
     #[arg(long)]
     pub force: bool,
     /// Start nothing: measure, and say what would be gained
@@ -45,14 +46,14 @@ pub struct Run {
     /// Start nothing: print where the image is that would be preloaded
     #[arg(long, conflicts_with_all = ["stats", "command"])]
     pub print_image: bool,
-    /// How to print what --dry-run, --stats or --print-image tells
+    /// How to print what --stats, --dry-run or --print-image tells
     #[arg(long, value_enum, default_value_t = Form::Text)]
     pub format: Form,
     /// The program and its arguments
     #[arg(
         value_name = "CMD",
+        // From CMD on all words are CMD's; one with a hyphen in CMD's place is a flag, unless -- is before it.
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present_any = ["dry_run", "print_image"]
     )]
     pub command: Vec<OsString>,
@@ -92,7 +93,7 @@ fn max_age(text: &str) -> Result<u64, String> {
         .map_err(|_| "not a duration; write it as in 4ms".to_owned())?;
     match u64::try_from(duration.as_nanos()) {
         Ok(ns) if (START_NS..=PERIOD_MAX_NS).contains(&ns) => Ok(ns),
-        _ => Err("a line of time can hold for 1ms to 250ms; give a time in that range".to_owned()),
+        _ => Err("give a time from 1ms to 250ms".to_owned()),
     }
 }
 
@@ -108,6 +109,6 @@ mod tests {
         for wrong in ["999us", "0s", "251ms", "100years", "4", "-4ms", ""] {
             assert!(max_age(wrong).is_err(), "{wrong}");
         }
-        assert!(max_age("1s").unwrap_err().contains("1ms to 250ms"));
+        assert!(max_age("1s").unwrap_err().contains("from 1ms to 250ms"));
     }
 }

@@ -27,13 +27,35 @@ pub enum Ran {
     Ended(End),
 }
 
-/// Runs it. `err` is standard error, for what has to be said before the program begins and after it has ended.
+/// Standard error, for what has to be said before the program begins and after it has ended.
+pub struct Aside<'a> {
+    /// Where it is written to.
+    pub err: &'a mut dyn Write,
+    /// The columns of its terminal, if it is one.
+    pub width: Option<usize>,
+}
+
+impl Aside<'_> {
+    fn say(&mut self, head: &str, reason: &str) {
+        self.write(&render::remark(head, reason, self.width));
+    }
+
+    fn write(&mut self, text: &str) {
+        // There is nobody to tell if that is closed.
+        let _ = self.err.write_all(text.as_bytes());
+    }
+}
+
+/// Runs it.
 ///
 /// # Errors
 /// In one sentence, with the remedy.
-pub fn run(args: &Run, style: Style, err: &mut dyn Write) -> Result<Ran> {
+pub fn run(args: &Run, style: Style, mut aside: Aside<'_>) -> Result<Ran> {
     // Before anything is changed.
     let started = Started::look();
+    if args.format == Form::Json && !(args.stats || args.dry_run || args.print_image) {
+        bail!("--format json has nothing to print: give --stats, --dry-run or --print-image too");
+    }
     if args.print_image {
         return print_image(args).map(Ran::Answer);
     }
@@ -50,11 +72,7 @@ pub fn run(args: &Run, style: Style, err: &mut dyn Write) -> Result<Ran> {
     let save = save.transpose()?;
     let mut launch = Launch::new(&path, &args.command, started)
         .map_err(|errno| anyhow!("{} cannot be called like this: {errno}", name.display()))?;
-    let mut say = |text: &str| {
-        // There is nobody to tell if that is closed.
-        let _ = writeln!(err, "clockwise: {text}");
-    };
-    let plain = match obstacle(args, &path, launch.preloaded(), &mut say) {
+    let plain = match obstacle(args, &path, launch.preloaded(), &mut aside) {
         Some(obstacle) if !args.force => Some(obstacle),
         _ => None,
     };
@@ -63,7 +81,7 @@ pub fn run(args: &Run, style: Style, err: &mut dyn Write) -> Result<Ran> {
         None => match Laid::new(args) {
             Ok(laid) => Some(laid),
             Err(Unlaid::Unable(why)) if !args.force => {
-                say(&format!("{why}; {} starts with the kernel's clock", name.display()));
+                aside.say(&plainly(&path), &why);
                 None
             }
             Err(why) => return Err(why.into()),
@@ -90,12 +108,10 @@ pub fn run(args: &Run, style: Style, err: &mut dyn Write) -> Result<Ran> {
     match save {
         Some(save) => {
             if let Err(why) = save.finish(&text) {
-                say(&format!("{why:#}"));
+                aside.say(&format!("{why:#}"), "");
             }
         }
-        None => {
-            let _ = err.write_all(text.as_bytes());
-        }
+        None => aside.write(&text),
     }
     Ok(Ran::Ended(end))
 }
@@ -142,26 +158,34 @@ fn choice(args: &Run) -> Choice<'static> {
     }
 }
 
+/// What is said of a program that is not preloaded.
+fn plainly(path: &Path) -> String {
+    format!("{} starts with the kernel's clock", path.display())
+}
+
 /// Why the program had better be started plainly, said once.
-fn obstacle(
-    args: &Run,
-    path: &Path,
-    preloaded: &[u8],
-    say: &mut impl FnMut(&str),
-) -> Option<String> {
-    let reach = program::reach(path, preloaded);
-    if let Reach::Part(why) = &reach {
-        say(&format!("{} is reached in part: {why}", path.display()));
-    }
-    let why = match reach {
-        Reach::Not(why) => Some(format!("{} is not reached: {why}", path.display())),
-        _ => outlook::useless(args.order),
+fn obstacle(args: &Run, path: &Path, preloaded: &[u8], aside: &mut Aside<'_>) -> Option<String> {
+    let name = path.display();
+    let (why, is_reached) = match program::reach(path, preloaded) {
+        Reach::Not(why) => (why, false),
+        // It cannot be started, and the system will say so.
+        Reach::Missing(_) => return None,
+        reach => {
+            if let Reach::Part(why) = reach {
+                aside.say(&format!("{name} is reached in part"), &why);
+            }
+            (outlook::useless(args.order)?, true)
+        }
     };
-    if let Some(why) = &why {
-        let what = if args.force { "preloaded all the same (--force)" } else { outlook::PLAINLY };
-        say(&format!("{why}; {what}"));
-    }
-    why
+    let head = match (args.force, is_reached) {
+        (false, _) => plainly(path),
+        (true, true) => format!("{name} is preloaded all the same (--force)"),
+        (true, false) => {
+            format!("{name} is not reached; LD_PRELOAD is set for what it starts (--force)")
+        }
+    };
+    aside.say(&head, &why);
+    Some(why)
 }
 
 /// Why the system has not started a file that it would execute.

@@ -3,6 +3,7 @@
 use crate::render::Style;
 use crate::render::table::{Column, render, wrapped};
 use crate::tally::{Counted, Counts, Followed, Tally};
+use console::Color;
 use std::fmt::Write;
 
 /// So many processes are shown.
@@ -39,7 +40,7 @@ pub fn text(tally: &Tally, style: Style) -> String {
             say(&format!("{}: the counter was distrusted {} times", clock.clock, clock.distrusts));
         }
         if let Some(unfit) = &clock.unfit {
-            say(&format!("{} comes from the kernel: {unfit}", clock.clock));
+            say(&format!("the kernel answered for {}: {unfit}", clock.clock));
         }
     }
     if tally.processes_missed > 0 {
@@ -60,20 +61,30 @@ fn clocks(counts: &Counts, style: Style) -> String {
         let dashes = others.iter().map(|_| "-".to_owned());
         rows.iter().map(move |row| figure(row).to_string()).chain(dashes)
     };
-    let by_kernel = rows.iter().map(|row| row.kernel_answers);
-    let by_kernel = by_kernel.chain(others.iter().map(|&(_, reads)| reads));
+    let by_kernel = rows.iter().map(|row| by_kernel(row));
+    let by_kernel = by_kernel.chain(others.iter().map(|&(_, reads)| reads.to_string()));
     let columns = vec![
         Column::words("clock", names),
         Column::right("reads", 0, reads.map(|reads| reads.to_string())),
-        Column::right("by kernel", 0, by_kernel.map(|reads| reads.to_string())),
+        Column::right("by kernel", 0, by_kernel),
         Column::right("refreshes", 0, figure(|row| row.refreshes)),
         Column::right("slews", 1, figure(|row| row.slews)),
         Column::right("steps", 0, figure(|row| row.steps)),
         Column::right("worst ns", 0, figure(|row| row.residual_max_ns))
-            .about("kernel minus prediction at a refresh, steps excepted"),
+            .about("farthest the kernel was from our prediction at a comparison"),
     ];
-    let marks = vec![None; rows.len() + others.len()];
+    let marks = rows.iter().map(|row| row.unfit.as_ref().map(|_| Color::Yellow));
+    let marks: Vec<_> = marks.chain(others.iter().map(|_| None)).collect();
     render(columns, &marks, style)
+}
+
+/// Reads that the kernel answered. Where the counter is unfit they are not counted apart: all, if it never was fit.
+fn by_kernel(row: &Followed) -> String {
+    match row.unfit {
+        Some(_) if row.refreshes == 0 => row.reads.to_string(),
+        Some(_) => format!("{}+", row.kernel_answers),
+        None => row.kernel_answers.to_string(),
+    }
 }
 
 fn processes(readers: &[&Counted], style: Style) -> String {

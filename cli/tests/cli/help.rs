@@ -150,10 +150,28 @@ fn the_help_and_the_manual_page_of_run_name_every_flag() {
             assert!(text.contains(&format!("--{flag}")), "no --{flag} in {text}");
         }
     }
-    for part in ["Examples:", "clockwise run --dry-run", "1ms to 250ms", "127", "126"] {
+    for part in
+        ["Examples:", "clockwise run --dry-run", "1ms to 250ms", "127", "126", "standard error"]
+    {
         assert!(help.contains(part), "no {part} in {help}");
     }
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
+
+#[test]
+fn a_command_s_own_flags_come_before_those_of_all_commands() {
+    for command in ["bench", "run", "verify", "calibrate"] {
+        let help = clockwise(&[command, "-h"]).exits(0).stdout;
+        let flags = help.lines().filter_map(|line| {
+            line.split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))
+        });
+        let flags: Vec<&str> = flags.filter_map(|flag| flag.split_whitespace().next()).collect();
+        assert!(flags.len() > 4 && flags.ends_with(&["color", "help"]), "{flags:?}");
+        // As it is written: a line too long would be broken where nobody would break it.
+        let end = help.split("Exit status:").nth(1).unwrap();
+        let lines: Vec<&str> = end.lines().collect();
+        assert!(lines[..lines.len() - 1].iter().all(|line| line.len() > 60), "{end}");
+    }
 }
 
 #[test]

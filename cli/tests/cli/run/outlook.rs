@@ -9,6 +9,7 @@ fn a_dry_run_tells_prices_place_and_verdict_and_lays_nothing() {
     let json = run(&mut launch(&cache, &["--dry-run", "--format", "json", "true"]));
     let told = json.json();
     assert_eq!(names_in(&cache.join("clockwise")), [""; 0]);
+    assert_eq!((&told["schema"], &told["version"]), (&"clockwise.run.dry_run".into(), &1.into()));
     assert_eq!(told["order"], "causal");
     assert_eq!(told["max_age_ns"], 4_000_000);
     assert_eq!(told["program"]["reach"], "whole");
@@ -42,7 +43,16 @@ fn a_dry_run_needs_no_program_and_its_text_fits_a_terminal() {
     let (_, cache) = places("dry_text");
     let ran = run(&mut launch(&cache, &["--dry-run", "--order", "relaxed", "--max-age", "250ms"]));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-    for part in ["CLOCK_MONOTONIC", "kernel", "order relaxed", "every 250ms", "verdict", "coarse"] {
+    for part in [
+        "kernel: clock_gettime of libc",
+        "a prediction",
+        "CLOCK_MONOTONIC",
+        "kernel",
+        "order relaxed",
+        "every 250ms",
+        "verdict",
+        "coarse",
+    ] {
         assert!(ran.stdout.contains(part), "no {part}: {}", ran.stdout);
     }
     for line in ran.stdout.lines().filter(|line| !line.starts_with("image")) {
@@ -59,7 +69,13 @@ fn a_dry_run_needs_no_program_and_its_text_fits_a_terminal() {
 fn a_dry_run_that_cannot_tell_exits_2_with_the_reason() {
     let (folder, cache) = places("dry_unknown");
     let ran = run(&mut launch(&cache, &["--dry-run", "no-such-program"])).exits(2);
-    assert!(ran.stdout.contains("there is no program `no-such-program`"), "{}", ran.stdout);
+    assert_eq!(
+        ran.stdout.matches("there is no program `no-such-program`").count(),
+        1,
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("kernel"), "it has measured for nothing: {}", ran.stdout);
     std::fs::remove_dir(cache.join("clockwise")).unwrap();
     std::os::unix::fs::symlink(&folder, cache.join("clockwise")).unwrap();
     let ran = run(&mut launch(&cache, &["--dry-run", "--format", "json", "true"])).exits(2).json();

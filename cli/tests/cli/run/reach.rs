@@ -2,6 +2,7 @@
 
 use super::{chmod, compiled, forced, launch, places, script, text};
 use crate::common::process::is_root;
+use crate::common::terminal::run_on_terminals;
 use crate::common::{not_tried, run};
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -16,13 +17,16 @@ fn is_not_reached(cache: &Path, program: &Path, parts: &[&str]) {
     for flags in [&[][..], &["--stats"]] {
         let ran = run(&mut launch(cache, &[flags, &["--", text(program)]].concat())).exits(6);
         assert_eq!(ran.stdout, "\n");
-        let said = ran.stderr.lines().filter(|line| line.contains("is not reached")).count();
-        assert_eq!(said, 1, "{}", ran.stderr);
-        ran.says(&[text(program), "it starts with the kernel's clock"]).says(parts);
+        let said: Vec<&str> = ran.stderr.lines().collect();
+        let head = format!("clockwise: {} starts with the kernel's clock:", text(program));
+        assert_eq!(said[0], head);
+        assert!(said[1].starts_with("  it"), "{said:?}");
+        ran.says(parts);
     }
     let ran = run(&mut forced(cache, &["--", text(program)]));
     assert!(ran.stdout.contains("clockwise-"), "{ran:?}");
-    ran.exits(6).says(parts).says(&["--force"]);
+    let head = format!("{} is not reached; LD_PRELOAD is set for what it starts", text(program));
+    ran.exits(6).says(parts).says(&[&head, "(--force)"]);
     let ran = run(&mut launch(cache, &["--dry-run", "--format", "json", text(program)])).exits(1);
     let told = &ran.json()["program"];
     assert_eq!(told["reach"], "not");
@@ -93,7 +97,7 @@ fn a_program_for_another_processor_is_not_reached() {
         assert_eq!(reach, "not", "byte {at}");
         assert!(reason.contains("another processor or for 32 bits"), "{reason}");
         let ran = run(&mut launch(&cache, &[text(&program)]));
-        ran.says(&[text(&program), "is not reached"]);
+        ran.says(&[text(&program), "starts with the kernel's clock:\n  it is made for another"]);
     }
 }
 
@@ -128,7 +132,7 @@ fn a_program_that_changes_its_user_is_not_reached() {
 fn is_not_reached_as_loaded(cache: &Path, program: &Path, part: &str) {
     let ran = run(&mut launch(cache, &[text(program)])).exits(6);
     assert_eq!(ran.stdout, "\n");
-    ran.says(&[text(program), part, "it starts with the kernel's clock"]);
+    ran.says(&[text(program), part, "starts with the kernel's clock:\n"]);
     let ran = run(&mut forced(cache, &[text(program)])).exits(6).says(&[part, "--force"]);
     assert_eq!(ran.stdout, "\n", "the loader has kept it: the sentence is wrong");
 }
@@ -235,6 +239,21 @@ fn damaged_files_are_looked_at_without_harm() {
     }
     for head in ["#!", "#!\n", "#! \t \n/bin/sh", "#!/bin/sh"] {
         started(head.as_bytes(), head);
+    }
+}
+
+#[test]
+fn what_is_said_of_a_program_fits_the_terminal() {
+    let (folder, cache) = places("columns");
+    let program = compiled(&folder, "s", HELLO, &["-static"]);
+    let link = Path::new("/tmp").join(format!("clockwise-{}", std::process::id()));
+    std::os::unix::fs::symlink(&program, &link).unwrap();
+    let ran = run_on_terminals(launch(&cache, &["--", text(&link)]), 60).exits(6);
+    std::fs::remove_file(&link).unwrap();
+    assert!(ran.stderr.lines().count() > 2, "{}", ran.stderr);
+    for (at, line) in ran.stderr.lines().enumerate() {
+        assert!(line.len() <= 60, "{line}");
+        assert!(line.starts_with(if at == 0 { "clockwise: " } else { "  " }), "{line}");
     }
 }
 

@@ -71,6 +71,17 @@ fn a_script_whose_interpreter_is_missing_is_127() {
         let ran = run(&mut forced(&cache, &[flags, &["--", text(&file)]].concat()));
         ran.exits(127).says(&[text(&file), "is there, but not what it is to be run by"]);
     }
+    let ran = run(&mut launch(&cache, &["--dry-run", "--", text(&file)])).exits(2);
+    let told = ran.stdout.matches("is there, but not what it is to be run by").count();
+    assert!(told == 1 && !ran.stdout.contains("would be"), "{}", ran.stdout);
+    // One that is there and may not be executed.
+    let plain = folder.join("plain");
+    script(&plain, b"#!/bin/sh\n");
+    chmod(&plain, 0o644);
+    script(&file, format!("#!{}\n", text(&plain)).as_bytes());
+    run(&mut launch(&cache, &["--", text(&file)])).exits(126).says(&["may not be executed"]);
+    let ran = run(&mut launch(&cache, &["--dry-run", "--format", "json", text(&file)])).exits(2);
+    assert_eq!(ran.json()["program"]["reach"], "missing");
 }
 
 #[test]
@@ -101,6 +112,32 @@ fn the_two_hyphens_may_be_left_out() {
     let (_, cache) = places("hyphens");
     let ran = run(&mut forced(&cache, &["sh", "-c", "echo $0 $1", "--color", "--stats"])).exits(0);
     assert_eq!(ran.stdout, "--color --stats\n");
+}
+
+#[test]
+fn a_flag_that_there_is_not_is_no_program() {
+    let (folder, cache) = places("flags");
+    for args in
+        [&["--bogus", "--", "true"][..], &["--bogus", "true"], &["--order", "relaxed", "-x"]]
+    {
+        let ran = run(&mut launch(&cache, args)).exits(2);
+        ran.says(&[
+            &format!("'{}'", args.iter().find(|arg| ["--bogus", "-x"].contains(arg)).unwrap()),
+            "-- -",
+        ]);
+    }
+    run(&mut launch(&cache, &["--stat", "true"])).exits(2).says(&["'--stats'"]);
+    script(&folder.join("--bogus"), b"#!/bin/sh\necho \"$@\"\n");
+    let mut command = forced(&cache, &["--", "--bogus", "--stats", "--"]);
+    assert_eq!(run(command.env("PATH", &folder)).exits(0).stdout, "--stats --\n");
+}
+
+#[test]
+fn a_form_of_nothing_is_refused() {
+    let (_, cache) = places("form");
+    let ran = run(&mut launch(&cache, &["--format", "json", "true"])).exits(2);
+    ran.says_only(&["--format json", "--stats, --dry-run or --print-image"]);
+    run(&mut launch(&cache, &["--format", "text", "true"])).exits(0);
 }
 
 #[test]
@@ -248,7 +285,9 @@ fn standard_input_is_passed_through() {
 #[test]
 fn ages_and_orders_beyond_the_range_are_refused() {
     for age in ["999us", "251ms", "1s", "0ms"] {
-        clockwise(&["run", "--max-age", age, "true"]).exits(2).says(&["1ms to 250ms"]);
+        clockwise(&["run", "--max-age", age, "true"])
+            .exits(2)
+            .says(&["give a time from 1ms to 250ms"]);
     }
     clockwise(&["run", "--max-age", "soon", "true"]).exits(2).says(&["as in 4ms"]);
     clockwise(&["run", "--order", "odd", "true"]).exits(2).says(&["causal", "relaxed"]);
