@@ -75,7 +75,11 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             })
         }
         Command::Run(run) => {
-            let aside = Aside { err: &mut io::stderr(), width: width_of_errors() };
+            let aside = Aside {
+                err: &mut io::stderr(),
+                columns: columns_of_errors(),
+                style: style_of(cli.color, &console::Term::stderr()),
+            };
             match cmd::run::run(run, style(cli.color), aside)? {
                 Ran::Answer(answer) => Ok(answer),
                 Ran::Ended(end) => std::process::exit(launch::end_as(end)),
@@ -130,9 +134,12 @@ fn plain(text: Vec<u8>) -> Result<Answer> {
     Ok(Answer { text: String::from_utf8(text)?, warnings: Vec::new(), status: 0 })
 }
 
-/// Colours and width as the terminal has them.
+/// Colours and width as standard output has them.
 fn style(color: Color) -> Style {
-    let terminal = console::Term::stdout();
+    style_of(color, &console::Term::stdout())
+}
+
+fn style_of(color: Color, terminal: &console::Term) -> Style {
     let colored = match color {
         Color::Always => true,
         Color::Never => false,
@@ -140,18 +147,14 @@ fn style(color: Color) -> Style {
             terminal.is_term() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         }
     };
-    Style { colored, width: width(&terminal) }
-}
-
-fn width(terminal: &console::Term) -> usize {
     let width = terminal.size_checked().map_or(100, |(_, columns)| usize::from(columns));
-    width.clamp(40, 100)
+    Style { colored, width: width.clamp(40, 100) }
 }
 
 /// The columns of standard error, if it is a terminal: elsewhere a sentence is a line, to be searched for.
-fn width_of_errors() -> Option<usize> {
+fn columns_of_errors() -> Option<usize> {
     let terminal = console::Term::stderr();
-    terminal.is_term().then(|| width(&terminal))
+    terminal.is_term().then(|| style_of(Color::Never, &terminal).width)
 }
 
 /// Prints the answer; a reader that has seen enough (`| head`) is a success.
@@ -173,5 +176,5 @@ fn print(answer: &Answer) -> Result<u8> {
 
 /// A sentence on standard error; there is nobody to tell if that is closed.
 fn warn(text: &str) {
-    let _ = io::stderr().write_all(render::remark(text, "", width_of_errors()).as_bytes());
+    let _ = io::stderr().write_all(render::remark(text, "", columns_of_errors()).as_bytes());
 }

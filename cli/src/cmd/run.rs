@@ -32,12 +32,14 @@ pub struct Aside<'a> {
     /// Where it is written to.
     pub err: &'a mut dyn Write,
     /// The columns of its terminal, if it is one.
-    pub width: Option<usize>,
+    pub columns: Option<usize>,
+    /// Of tables on it.
+    pub style: Style,
 }
 
 impl Aside<'_> {
     fn say(&mut self, head: &str, reason: &str) {
-        self.write(&render::remark(head, reason, self.width));
+        self.write(&render::remark(head, reason, self.columns));
     }
 
     fn write(&mut self, text: &str) {
@@ -102,7 +104,9 @@ pub fn run(args: &Run, style: Style, mut aside: Aside<'_>) -> Result<Ran> {
     drop(laid);
     let tally = tally::of(board.as_deref(), plain);
     let text = match args.format {
-        Form::Text => render::tally::text(&tally, style),
+        Form::Text => {
+            render::tally::text(&tally, if save.is_some() { Style::FILE } else { aside.style })
+        }
         Form::Json => render::json(&tally),
     };
     match save {

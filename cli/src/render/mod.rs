@@ -20,8 +20,13 @@ pub struct Style {
     pub width: usize,
 }
 
-/// What is said on standard error, with its reason on lines of their own if there is one; broken where a terminal of
-/// `width` columns would.
+impl Style {
+    /// For a file.
+    pub const FILE: Self = Self { colored: false, width: 100 };
+}
+
+/// What is said on standard error, with its reason on lines of their own if there is one; broken as a terminal of
+/// `width` columns would have it, or not at all.
 pub fn remark(head: &str, reason: &str, width: Option<usize>) -> String {
     let colon = if reason.is_empty() { "" } else { ":" };
     let head = format!("clockwise: {head}{colon}");
@@ -56,7 +61,7 @@ mod tests {
     fn remarks_fit_a_terminal_and_are_lines_elsewhere() {
         assert_eq!(remark("no such thing", "", None), "clockwise: no such thing\n");
         assert_eq!(remark("it is so", "for this", None), "clockwise: it is so:\n  for this\n");
-        let words = "word ".repeat(40);
+        let words = ["word"; 40].join(" ");
         assert_eq!(remark(&words, &words, None).lines().count(), 2);
         for width in 20..100 {
             let text = remark(&words, &words, Some(width));

@@ -4,6 +4,7 @@ use crate::render::Style;
 use crate::render::table::{Column, render, wrapped};
 use crate::tally::{Counted, Counts, Followed, Tally};
 use console::Color;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// So many processes are shown.
@@ -39,9 +40,9 @@ pub fn text(tally: &Tally, style: Style) -> String {
         if clock.distrusts > 0 {
             say(&format!("{}: the counter was distrusted {} times", clock.clock, clock.distrusts));
         }
-        if let Some(unfit) = &clock.unfit {
-            say(&format!("the kernel answered for {}: {unfit}", clock.clock));
-        }
+    }
+    for (unfit, clocks) in unfit(&tally.total) {
+        say(&format!("the kernel answered for {}: {unfit}", clocks.join(", ")));
     }
     if tally.processes_missed > 0 {
         say(&format!("{} more processes found no place to count", tally.processes_missed));
@@ -78,6 +79,17 @@ fn clocks(counts: &Counts, style: Style) -> String {
     render(columns, &marks, style)
 }
 
+/// The reasons for which the kernel answered, each with its clocks.
+fn unfit(counts: &Counts) -> BTreeMap<&str, Vec<&str>> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for clock in &counts.clocks {
+        if let Some(unfit) = &clock.unfit {
+            reasons.entry(unfit).or_default().push(&clock.clock);
+        }
+    }
+    reasons
+}
+
 /// Reads that the kernel answered. Where the counter is unfit they are not counted apart: all, if it never was fit.
 fn by_kernel(row: &Followed) -> String {
     match row.unfit {
@@ -111,4 +123,38 @@ fn processes(readers: &[&Counted], style: Style) -> String {
         Column::right("worst ns", 0, worst),
     ];
     render(columns, &vec![None; readers.len()], style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Style, text};
+    use crate::tally;
+
+    #[test]
+    fn a_clock_that_the_kernel_answered_for_is_told_with_the_reason() {
+        let mut tally = tally::of(Some(&tally::blank()), None);
+        tally.nothing = None;
+        tally.total.reads = 9_000;
+        for (clock, refreshes) in tally.total.clocks.iter_mut().zip([0, 12, 12]) {
+            (clock.reads, clock.kernel_answers, clock.refreshes) = (3_000, 7, refreshes);
+        }
+        let cells = |text: &str, clock: &str| {
+            let line = text.lines().find(|line| line.starts_with(clock)).unwrap().to_owned();
+            line.split_whitespace().nth(2).unwrap().to_owned()
+        };
+        let fit = text(&tally, Style::FILE);
+        assert!(!fit.contains("answered for") && !fit.contains('+'), "{fit}");
+        assert_eq!(cells(&fit, "CLOCK_MONOTONIC"), "7");
+        for clock in &mut tally.total.clocks[..2] {
+            clock.unfit = Some("nobody vouches for it".to_owned());
+        }
+        let unfit = text(&tally, Style::FILE);
+        // All that was read, where it never was fit; what was counted and more, where it was for a time.
+        assert_eq!(cells(&unfit, "CLOCK_MONOTONIC"), "3000");
+        assert_eq!(cells(&unfit, "CLOCK_REALTIME"), "7+");
+        assert_eq!(cells(&unfit, "CLOCK_BOOTTIME"), "7");
+        let told =
+            "! the kernel answered for CLOCK_MONOTONIC, CLOCK_REALTIME: nobody vouches for it\n";
+        assert!(unfit.contains(told), "{unfit}");
+    }
 }

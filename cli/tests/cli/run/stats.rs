@@ -2,6 +2,7 @@
 
 use super::{compiled, forced, launch, places, text};
 use crate::common::process::{hear, send};
+use crate::common::terminal::run_on_terminals;
 use crate::common::{Ran, names_in, run, wait_until};
 use serde_json::Value;
 use std::path::Path;
@@ -81,6 +82,21 @@ fn each_process_is_told_and_their_sum() {
     ] {
         assert!(table.stderr.contains(part), "no {part} in {}", table.stderr);
     }
+}
+
+#[test]
+fn statistics_are_for_the_terminal_that_they_go_to_and_plain_in_a_file() {
+    let (_, cache) = places("terminals");
+    let ran = run_on_terminals(forced(&cache, &["--stats", "bash", "-c", "echo"]), 60).exits(0);
+    assert_eq!(ran.stdout, "\n");
+    assert!(ran.stderr.contains("CLOCK_") && ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+    let plain = console::strip_ansi_codes(&ran.stderr);
+    assert!(plain.lines().all(|line| line.chars().count() <= 60), "{plain}");
+    let file = cache.with_extension("txt");
+    let flags = ["--stats", "--stats-file", text(&file), "bash", "-c", ":"];
+    assert_eq!(run_on_terminals(forced(&cache, &flags), 60).exits(0).stderr, "");
+    let told = std::fs::read_to_string(file).unwrap();
+    assert!(told.contains("CLOCK_") && !told.contains('\u{1b}'), "{told}");
 }
 
 #[test]
