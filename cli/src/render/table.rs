@@ -130,7 +130,8 @@ pub fn render(mut columns: Vec<Column>, marks: &[Option<console::Color>], style:
     let mut legend: Vec<String> =
         told.map(|column| format!("{}: {}", column.head, column.about)).collect();
     if !dropped.is_empty() {
-        legend.push(format!("for want of width without {} (see --format csv)", dropped.join(", ")));
+        legend
+            .push(format!("for want of width without {} (see --format json)", dropped.join(", ")));
     }
     if !legend.is_empty() {
         for line in wrapped(&format!("{}.", legend.join("; ")), style.width) {
