@@ -4,6 +4,7 @@
 //! Must never be read without having been tried (`availability.rs`): a forbidden counter kills.
 
 use crate::os;
+use crate::pair::Pair;
 use clockwise_core::counter::{Counter, Hardware};
 use clockwise_core::kernel::{ClockId, Kernel, Linux, System};
 
@@ -18,17 +19,6 @@ pub struct Instruments {
     pub cpu_time: bool,
     /// Whether the count of involuntary context switches can be read.
     pub preemptions: bool,
-}
-
-/// One bracketed pair of the counter and the raw clock.
-#[derive(Clone, Copy)]
-pub struct Anchor {
-    /// The middle of the bracket.
-    pub ticks: u64,
-    /// The clock.
-    pub ns: u64,
-    /// The whole bracket.
-    pub width_ticks: u64,
 }
 
 impl Instruments {
@@ -58,14 +48,10 @@ impl Instruments {
     }
 
     /// The narrowest of many pairs.
-    pub fn anchor(&self) -> Option<Anchor> {
-        self.counter?;
-        let pairs = (0..200).filter_map(|_| {
-            let before = self.ticks();
-            let ns = self.now(ClockId::MONOTONIC_RAW).or_else(|| self.now(ClockId::MONOTONIC))?;
-            let width_ticks = self.ticks().checked_sub(before)?;
-            Some(Anchor { ticks: before + width_ticks / 2, ns, width_ticks })
-        });
-        pairs.min_by_key(|anchor| anchor.width_ticks)
+    pub fn anchor(&self) -> Option<Pair> {
+        const BRACKETS: u32 = 200;
+        let counter = self.counter?;
+        let pair = |clock| Pair::take(&counter, &self.reference, clock, BRACKETS);
+        pair(ClockId::MONOTONIC_RAW).or_else(|| pair(ClockId::MONOTONIC))
     }
 }

@@ -59,7 +59,7 @@ impl Launch {
     /// the clock is served in either order, since the image calls nothing. An image that another run has put there is
     /// replaced: the inner run decides.
     pub fn preload(&mut self, image: &Path) -> Result<(), Errno> {
-        let entry = with_image(self.preloaded(), image);
+        let entry = [PRELOAD, &with_image(self.preloaded(), image)].concat();
         let entry = CString::new(entry).map_err(|_| Errno::INVAL)?;
         self.environment.retain(|entry| !entry.as_bytes().starts_with(PRELOAD));
         self.environment.push(entry);
@@ -126,13 +126,13 @@ fn shadow(child: i32, signals: &Signals) -> Result<End, Errno> {
     }
 }
 
-/// `LD_PRELOAD=`, what it has had, and the image.
-fn with_image(preloaded: &[u8], image: &Path) -> Vec<u8> {
+/// What `LD_PRELOAD` has had, and the image; instead of another one from the same cache.
+pub fn with_image(preloaded: &[u8], image: &Path) -> Vec<u8> {
     let others = preloaded.split(|byte| matches!(byte, b' ' | b':'));
     let folder = image.parent().unwrap_or_else(|| Path::new("/"));
     let others = others.filter(|path| !path.is_empty() && !cache::is_image(path, folder));
     let all: Vec<&[u8]> = others.chain([image.as_os_str().as_bytes()]).collect();
-    [PRELOAD, &all.join(&b':')].concat()
+    all.join(&b':')
 }
 
 /// Ends this process as the program ended.
@@ -151,10 +151,10 @@ mod tests {
     fn an_image_comes_after_what_is_preloaded_already_and_replaces_another() {
         let image = Path::new("/c/clockwise/b.so");
         let with = |before: &str| String::from_utf8(with_image(before.as_bytes(), image)).unwrap();
-        assert_eq!(with(""), "LD_PRELOAD=/c/clockwise/b.so");
-        assert_eq!(with("libfaketime.so.1"), "LD_PRELOAD=libfaketime.so.1:/c/clockwise/b.so");
-        assert_eq!(with("/a.so /b.so:"), "LD_PRELOAD=/a.so:/b.so:/c/clockwise/b.so");
-        assert_eq!(with("/c/clockwise/a.so:/x.so"), "LD_PRELOAD=/x.so:/c/clockwise/b.so");
-        assert_eq!(with("/c/other/a.so"), "LD_PRELOAD=/c/other/a.so:/c/clockwise/b.so");
+        assert_eq!(with(""), "/c/clockwise/b.so");
+        assert_eq!(with("libfaketime.so.1"), "libfaketime.so.1:/c/clockwise/b.so");
+        assert_eq!(with("/a.so /b.so:"), "/a.so:/b.so:/c/clockwise/b.so");
+        assert_eq!(with("/c/clockwise/a.so:/x.so"), "/x.so:/c/clockwise/b.so");
+        assert_eq!(with("/c/other/a.so"), "/c/other/a.so:/c/clockwise/b.so");
     }
 }

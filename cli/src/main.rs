@@ -21,6 +21,7 @@ mod memory;
 mod notes;
 mod os;
 mod outlook;
+mod pair;
 mod prices;
 mod program;
 mod progress;

@@ -4,10 +4,11 @@
 
 use crate::availability::{THREAD_STACK, Tried, try_out, try_start};
 use crate::exchange::{Exchange, HandOver};
-use crate::instruments::{Anchor, Instruments};
+use crate::instruments::Instruments;
 use crate::machine::{Machine, Root, cache_bytes, cpu_list};
 use crate::memory;
 use crate::os;
+use crate::pair::Pair;
 use crate::reads::{Loops, Mode};
 use crate::sources;
 use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Stand, World};
@@ -26,7 +27,7 @@ pub struct Real {
     instruments: Instruments,
     timing: Timing,
     start_ns: u64,
-    anchor: Option<Anchor>,
+    anchor: Option<Pair>,
     /// The counter's frequency in hertz, and how long after the start it was measured.
     hz: Option<(f64, u64)>,
     evictor: Option<(Vec<u64>, Caches)>,
@@ -459,11 +460,11 @@ impl World for Real {
 
     fn frequency(&mut self) -> Option<(f64, f64)> {
         let (first, last) = (self.anchor?, self.instruments.anchor()?);
-        let ticks = last.ticks.checked_sub(first.ticks)? as f64;
-        let ns = last.ns.checked_sub(first.ns).filter(|&ns| ns > 0)? as f64;
+        let ticks = last.ticks().checked_sub(first.ticks())? as f64;
+        let ns = last.nanos.checked_sub(first.nanos).filter(|&ns| ns > 0)? as f64;
         // Each reading lies somewhere in its bracket, half its width either way; and a tick is the least
         // that a bracket can tell.
-        let error = (first.width_ticks + last.width_ticks + 2) as f64 / 2.0;
+        let error = (first.width() + last.width() + 2) as f64 / 2.0;
         (ticks > 0.0).then(|| (ticks * 1e9 / ns, error / ticks * 1e6))
     }
 }

@@ -118,12 +118,12 @@ impl Bank {
 
     /// The line that answers for `ticks`, and whether it is the next one, still in its waiting place.
     pub(crate) fn line_at(&self, ticks: Ticks) -> Option<(Line, bool)> {
-        let front = self.front.line().filter(|line| line.covers(ticks)).map(|line| (line, false));
-        let next = || self.next.line().filter(|line| line.covers(ticks)).map(|line| (line, true));
-        // Once more: it may have become the current one meanwhile, and have left the waiting place.
-        let promoted =
-            || self.front.line().filter(|line| line.covers(ticks)).map(|line| (line, false));
-        front.or_else(next).or_else(promoted)
+        let look = |slot: &Slot, is_next| {
+            slot.line().filter(|line| line.covers(ticks)).map(|line| (line, is_next))
+        };
+        let front = || look(&self.front, false);
+        // The current one once more: the next may have become it meanwhile, and have left its waiting place.
+        front().or_else(|| look(&self.next, true)).or_else(front)
     }
 
     /// The most that was given out, where no line answers.

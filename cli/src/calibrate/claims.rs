@@ -2,8 +2,8 @@
 //!
 //! Must never be used for anything but to be shown: a claim more than 1000 ppm off is refused in words.
 
-use super::pair::Rate;
 use crate::machine::{Fact, Machine, Root, words};
+use crate::pair::Rate;
 use serde::Serialize;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;

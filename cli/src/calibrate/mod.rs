@@ -9,7 +9,6 @@
 //! Must never believe a claim: each is compared with the measurement.
 
 mod claims;
-mod pair;
 mod report;
 mod stability;
 #[cfg(test)]
@@ -19,9 +18,9 @@ pub mod text;
 use crate::live::Live;
 use crate::machine::{Machine, Root};
 use crate::os;
+use crate::pair::{Pair, Rate};
 use clockwise_core::counter::Counter;
 use clockwise_core::kernel::{ClockId, Kernel};
-use pair::{Pair, Rate};
 pub use report::Report;
 use report::{Against, Settings, Steering};
 use stability::Phase;

@@ -2,9 +2,9 @@
 
 use super::Track;
 use super::claims::Claim;
-use super::pair::Rate;
 use super::stability::Row;
 use crate::machine::Machine;
+use crate::pair::Rate;
 use serde::Serialize;
 
 /// Version of the schema.

@@ -4,7 +4,7 @@
 //! constant rate adds cancels in the second difference, so that the rate need not be known. Bounded memory: a full
 //! store keeps every second slot. Must never make up a sample: a slot that was missed stays empty.
 
-use super::pair::Pair;
+use crate::pair::Pair;
 use serde::Serialize;
 
 /// Slots kept: half a megabyte a clock.

@@ -1,10 +1,10 @@
 //! The report from computed pairs, to the last character.
 
 use super::claims::Claim;
-use super::pair::{Pair, Rate};
 use super::report::{Against, Report, Settings, Steering};
 use super::stability::{self, Phase};
 use super::{CLOCKS, Track, text};
+use crate::pair::{Pair, Rate};
 use crate::render::Style;
 use crate::simulated::Simulated;
 use crate::world::World;

@@ -1,7 +1,7 @@
 //! A calibration for people. At most 100 columns.
 
-use super::pair::Rate;
 use super::report::{Against, Report};
+use crate::pair::Rate;
 use crate::render::Style;
 use crate::render::table::{Column, DASH, digits, render, wrapped};
 use std::fmt::Write;

@@ -4,10 +4,13 @@
 
 use super::subject::{Subject, Told};
 use crate::cache;
+use crate::launch::with_image;
 use crate::os::{self, Image};
 use anyhow::{Context, Error, Result, anyhow};
 use clockwise::{ClockId, Errno, Status};
 use clockwise_core::settings::Choice;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -18,11 +21,8 @@ pub fn restart() -> Error {
         Err(why) => return anyhow!("the image cannot be preloaded: {why}; or give --in-process"),
     };
     // What is preloaded already comes first, as in the programs that `run` starts.
-    let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    if !preload.is_empty() {
-        preload.push(":");
-    }
-    preload.push(image);
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let preload = OsString::from_vec(with_image(before.as_bytes(), &image));
     let args = std::env::args_os().skip(1);
     let mut again = Command::new("/proc/self/exe");
     again.args(args).arg("--preloaded").env("LD_PRELOAD", preload);
