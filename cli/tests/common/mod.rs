@@ -64,6 +64,12 @@ impl Ran {
         self
     }
 
+    /// Standard output with its lines joined: where a text is broken depends on what stands in it, as the
+    /// length of a path, and on the terminal.
+    pub fn unbroken(&self) -> String {
+        self.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Standard output as strict JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
