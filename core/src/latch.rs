@@ -19,8 +19,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// 0 while there is no line, [`CLOSED`] or [`FORBIDDEN`] while none may come; else by which instructions the counter is
-    /// read.
+    /// 0 while there is no line, [`CLOSED`] or [`FORBIDDEN`] while none may come, [`COMING`] while one does; else by which
+    /// instructions the counter is read.
     form: Word,
     /// The line's first tick; half a turn away from it while the line is being put.
     anchor: Word,
@@ -49,6 +49,9 @@ const CLOSED: u64 = u64::MAX;
 
 /// No line may come out any more, ever: the counter is forbidden.
 const FORBIDDEN: u64 = u64::MAX - 1;
+
+/// The line is there but for its anchor: whoever comes too late to close the slot must reckon with it.
+const COMING: u64 = u64::MAX - 2;
 
 const fn is_line(form: u64) -> bool {
     form as i64 > 0
@@ -206,10 +209,14 @@ impl Slot {
         let age = line.anchor.0.wrapping_sub(line.sampled.0).min(u64::from(u32::MAX));
         self.spans.store(age << 32 | line.hard.0, Relaxed);
         self.errors.store(u64::from(line.proven_ns) << 32 | u64::from(line.steady_ns), Relaxed);
+        // Before the anchor: a reader that was stopped after it had seen an earlier line would take one that was closed.
+        if self.form.compare_exchange(0, COMING, Relaxed, Relaxed).is_err() {
+            return false;
+        }
         // Pairs with the load-acquire of the readers.
         self.anchor.store(line.anchor.0, Release);
         // Release, for `line`: whoever sees that there is a line sees its anchor, or a later mark.
-        self.form.compare_exchange(0, form, Release, Relaxed).is_ok()
+        self.form.compare_exchange(COMING, form, Release, Relaxed).is_ok()
     }
 
     /// Sees to it that no line comes out of a writing that is going on; `false` if there is a line already, perhaps that
@@ -217,7 +224,7 @@ impl Slot {
     pub(crate) fn close(&self) -> bool {
         match self.form.compare_exchange(0, CLOSED, Relaxed, Relaxed) {
             Ok(_) => true,
-            Err(form) => !is_line(form),
+            Err(form) => !is_line(form) && form != COMING,
         }
     }
 

@@ -149,6 +149,20 @@ fn a_slot_is_closed_or_its_line_comes_out_but_not_both() {
     });
 }
 
+#[test]
+fn a_reader_that_has_seen_an_earlier_line_takes_none_that_was_closed() {
+    explore(3, None, || {
+        let slot = Arc::new(Slot::new());
+        assert!(slot.put(&line(1), 1));
+        let (seen, closed) = (Arc::clone(&slot), Arc::clone(&slot));
+        let reader = thread::spawn(move || time_of(&seen).map(number_of_time));
+        let closer = thread::spawn(move || closed.close());
+        let out = slot.put(&line(2), 1);
+        assert_eq!(out, !closer.join().unwrap());
+        assert!(out || reader.join().unwrap() != Some(2));
+    });
+}
+
 /// A front slot with line 1, the next slot with line 2, as when line 1 has ended.
 struct Pair {
     front: Slot,
