@@ -7,8 +7,9 @@ use std::time::Duration;
 
 /// A time, and how far from the kernel's clock it may be.
 ///
-/// The bound holds whatever adjtimex does to the kernel's rate, and for each reading but those in the period (4 ms as
-/// a rule) in which a clock or the counter is stepped.
+/// The bound holds whatever a time daemon makes adjtimex do to the kernel's frequency (500 ppm either way), and for each
+/// reading but those in the period (4 ms as a rule) in which a clock or the counter is stepped, or in the two periods in
+/// which the length of the kernel's tick is set (`ADJ_TICK`: up to a tenth of the rate; chrony does so to catch up).
 ///
 /// ```
 /// use clockwise::SystemTime;

@@ -271,6 +271,17 @@ impl Bank {
         self.front.extend();
     }
 
+    /// There is no line to follow the `current` one, which is wrong: the kernel said `heard`. It is taken out, unless a
+    /// clock that must not go back would then stand still until the kernel has come to where that line ends: a quarter of a
+    /// period, at most, in which it does less harm.
+    pub(crate) fn give_up(&self, current: &Line, heard: i64, may_step: bool) {
+        if may_step || heard >= current.end() {
+            self.take_out(may_step);
+        } else {
+            self.follow(None, 0);
+        }
+    }
+
     /// Takes both lines out, and remembers up to where they may have been used.
     pub(crate) fn take_out(&self, may_step: bool) {
         if !may_step {

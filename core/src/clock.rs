@@ -134,8 +134,9 @@ pub enum Origin {
 pub struct Reading {
     /// Nanoseconds from the clock's zero.
     pub nanos: i64,
-    /// How far from the kernel's clock that may be, whatever adjtimex has done to its rate (up to 1000 ppm) since the
-    /// last sample: a microsecond for each millisecond since then.
+    /// How far from the kernel's clock that may be, whatever adjtimex has done to its frequency (from one end of its
+    /// range to the other: 1000 ppm) since the last sample: a microsecond for each millisecond since then. A step, or a new
+    /// length of the kernel's tick (`ADJ_TICK`), may exceed it until the next sample or two have shown it.
     pub error_ns: u64,
     /// The same if the kernel has kept its rate: tens of nanoseconds.
     pub steady_error_ns: u64,

@@ -42,7 +42,8 @@ pub enum Outcome {
     Disturbed,
     /// The kernel has changed its rate, and the next line follows it.
     Slewed,
-    /// Ours was ahead, and goes slower until both meet.
+    /// Ours was ahead of a clock that must not go back, by up to a millisecond: the line runs to its end, and the kernel
+    /// answers no less until there is a new one.
     Ahead,
     /// The kernel's clock was stepped, or the counter was: the kernel answers until there is a new line.
     Stepped,

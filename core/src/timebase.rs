@@ -36,7 +36,7 @@ const WINDOW_NS: u64 = 4_000_000_000;
 const WANDER_PPM: u64 = 1;
 /// By how much a slew may change the kernel's rate: from one end of adjtimex's range (500 ppm) to the other.
 pub const SLEW_PPM: u64 = 1_000;
-/// Up to this much ahead of a kernel clock that must not go back, the line goes slower until both meet.
+/// Up to this much ahead of a kernel clock that must not go back, a first line goes slower until both meet.
 pub const AHEAD_MAX_NS: u64 = 1_000_000;
 /// The kernel is not known better than that from a sample that was disturbed as a whole: such a one tells nothing.
 pub const ERROR_MAX_NS: u64 = 100_000;
@@ -61,7 +61,7 @@ pub enum Change {
     Kept,
     /// Off by what a new rate of the kernel explains (up to 1000 ppm): the rate is taken anew.
     Slewed,
-    /// Ours is ahead by up to a millisecond, and the clock may not go back: go slower.
+    /// Ours is ahead by up to a millisecond, and the clock may not go back: begin anew, with this sample as the first.
     Ahead,
     /// Off by more: begin anew, with this sample as the first.
     Stepped,
@@ -116,7 +116,8 @@ impl Timebase {
     /// Takes in a sample, and returns what it changes and by how many nanoseconds the kernel was off the
     /// prediction. `may_step` is for clocks that people set: what puts them back is a step.
     ///
-    /// On [`Change::Stepped`] the timebase has begun anew with this sample.
+    /// On [`Change::Ahead`] and [`Change::Stepped`] the timebase has begun anew with this sample: whether the rate has
+    /// changed (by `ADJ_TICK`, up to a tenth) or the counter has jumped only the next one can tell.
     pub fn next(&mut self, sample: &Sample, may_step: bool) -> (Change, i64) {
         let Some(passed) = sample.ticks.since(self.newest.ticks).filter(|passed| passed.0 > 0)
         else {
@@ -143,7 +144,7 @@ impl Timebase {
         let explained = predicted_error.saturating_add(error);
         let slewed = explained.saturating_add(share_ppm(passed_ns, SLEW_PPM));
         let heard = Mark { ticks: sample.ticks, nanos: sample.nanos, error };
-        let mut is_sure = true;
+        let is_sure;
         let change = if distance <= explained {
             let was_narrow = self.scale_error < self.scale.share_ppm(NARROW_PPM);
             self.keep(&heard, predicted, predicted_error, passed_ns);
@@ -164,13 +165,10 @@ impl Timebase {
         } else if !self.is_sure {
             self.begin_anew(sample);
             return (Change::Stepped, 0);
-        } else if residual < 0 && distance <= AHEAD_MAX_NS && !may_step {
-            (self.newest, self.middle, self.oldest) = (heard, heard, heard);
-            self.scale_error = self.scale.share_ppm(SLEW_PPM);
-            Change::Ahead
         } else {
             self.begin_anew(sample);
-            return (Change::Stepped, residual);
+            let is_ahead = residual < 0 && distance <= AHEAD_MAX_NS && !may_step;
+            return (if is_ahead { Change::Ahead } else { Change::Stepped }, residual);
         };
         (self.said, self.is_sure) = (heard, is_sure);
         (change, residual)
@@ -349,13 +347,12 @@ impl Timebase {
         CONFIRM_NS.max(self.newest.error.saturating_mul(3 * 1_000_000 / CONFIRM_PPM))
     }
 
-    /// For how long a line may hold: its own baseline at the start, then `wanted_ns`.
+    /// For how long a line may hold: its own baseline at the start and after a slew, then `wanted_ns`.
     #[must_use]
     pub fn period_ns(&self, wanted_ns: u64) -> u64 {
         let baseline = self.newest.ticks.since(self.oldest.ticks).unwrap_or_default();
-        let baseline_ns = self.scale.nanos_saturating(baseline);
-        // A window that begins anew has its rate from the last one.
-        if baseline_ns == 0 { wanted_ns } else { wanted_ns.min(baseline_ns.max(START_NS)) }
+        // A window that begins anew has a rate that is little more than a guess.
+        wanted_ns.min(self.scale.nanos_saturating(baseline).max(START_NS))
     }
 }
 

@@ -381,7 +381,10 @@ fn publish(
             Current::None => begin(bank, source, keeper, told.nanos, now),
         },
         _ => {
-            bank.take_out(source.may_step);
+            match current {
+                Current::Line(line, _) => bank.give_up(&line, told.nanos, source.may_step),
+                Current::Ended | Current::None => bank.take_out(source.may_step),
+            }
             bank.distrust.store(0, Relaxed);
             // The third sample only confirms what the first two gave.
             let wait_ns = if has_rate { keeper.timebase.confirm_ns() } else { START_NS };

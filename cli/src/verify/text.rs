@@ -89,7 +89,10 @@ pub fn event(elapsed_ns: i64, event: &Event, with_window: bool, width: usize) ->
             format!("the kernel has changed its rate{}: {off}", times(*count))
         }
         Event::Ahead { times: count, residual_ns } => {
-            format!("ours was ahead{} ({residual_ns} ns), and goes slower", times(*count))
+            format!(
+                "ours was ahead{} ({residual_ns} ns): from the kernel until there is a new line",
+                times(*count)
+            )
         }
         Event::Distrusted { reason } => format!("from the kernel: {reason}"),
         Event::Trusted => "the counter is trusted again".to_owned(),

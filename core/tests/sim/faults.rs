@@ -9,6 +9,8 @@ use clockwise_core::kernel::ClockId;
 pub enum Fault {
     /// The kernel's rate is set anew, by up to 500 ppm either way, also from one end to the other.
     Slew,
+    /// The length of the kernel's tick is set anew (`ADJ_TICK`): its rate by up to 10 % either way.
+    TickLength,
     /// The kernel's rate moves by less than 1 ppm.
     Wander,
     /// REALTIME is set, by microseconds to years, either way.
@@ -73,6 +75,15 @@ impl Aftermath {
         }
     }
 
+    /// Another period.
+    fn breaks_longer(&mut self, clocks: &[ClockId]) {
+        for (at, clock) in CLOCKS.iter().enumerate() {
+            if clocks.contains(clock) {
+                self.excused_ps[at] += self.allowance_ns * PS;
+            }
+        }
+    }
+
     fn wavers(&mut self, world: &World, clocks: &[ClockId]) {
         for (at, clock) in CLOCKS.iter().enumerate() {
             if clocks.contains(clock) {
@@ -90,6 +101,8 @@ impl Aftermath {
     }
 }
 
+const STEERED: [ClockId; 4] =
+    [ClockId::MONOTONIC, ClockId::REALTIME, ClockId::BOOTTIME, ClockId::TAI];
 const WALL: [ClockId; 2] = [ClockId::REALTIME, ClockId::TAI];
 const SECOND: i64 = 1_000_000_000;
 
@@ -132,6 +145,17 @@ impl Fault {
                 let any = random.signed(500_000);
                 told = random.pick(&[-500_000, 500_000, 0, any]);
                 world.slew(told);
+            }
+            Self::TickLength => {
+                let most = random.pick(&[10_000_000, 100_000_000]);
+                let any = random.signed(most as u64);
+                told = random.pick(&[-most, most, 0, any]);
+                world.slew(told);
+                // What changed a moment before a sample passes for a slew: it shows in the next one.
+                after.breaks(world, &STEERED);
+                after.breaks_longer(&STEERED);
+                // Ours may have run ahead, and a clock that can be set is set right at once.
+                after.wavers(world, &WALL);
             }
             // Around the same rate: no sum of them is more.
             Self::Wander => {

@@ -57,6 +57,7 @@ scenarios! {
     a_machine_that_sleeps_migrates_or_pauses_goes_on_within_5_ms: ASLEEP;
     threads_that_are_stopped_anywhere_harm_nobody: STOPPED;
     readings_in_the_midst_of_a_refresh_are_right: NESTED;
+    a_kernel_whose_tick_is_set_anew_is_followed_within_two_periods: TICK;
     refreshers_that_die_are_overruled_after_a_second: KILLED;
     a_process_that_forks_or_moves_into_a_namespace_goes_on: MOVED;
     a_kernel_that_refuses_to_answer_is_an_error_and_no_panic: REFUSED;
@@ -75,6 +76,9 @@ fn what_was_once_found_stays_mended() {
         (&scenarios::EVERYTHING, 2468, "the counter leapt within a sample"),
         (&scenarios::NESTED, 4502, "a line was counted as given out to its end"),
         (&scenarios::REFUSED, 3629, "an average of two rates was claimed to be steady"),
+        (&scenarios::MOVED, 17520, "a reader took a line that another had closed"),
+        (&scenarios::NESTED, 22052, "a reader took a line that another had closed"),
+        (&scenarios::TICK, 71, "a rate was kept that was a percent off"),
     ];
     for (scenario, seed, what) in found {
         if let Some(failure) = sim::run(scenario, seed).failure {

@@ -57,6 +57,14 @@ pub static STEERED: Scenario = Scenario {
     ..ANY
 };
 
+pub static TICK: Scenario = Scenario {
+    name: "a_kernel_whose_tick_is_set_anew_is_followed_within_two_periods",
+    always: &[TickLength],
+    perhaps: &[Wander, Refresher],
+    gap_most_ns: DENSE,
+    ..ANY
+};
+
 pub static SET: Scenario = Scenario {
     name: "a_wall_clock_that_is_set_is_followed_within_5_ms",
     perhaps: &[SetTime, LeapSecond, TaiOffset, Slew, Wander, Refresher],
