@@ -1,0 +1,201 @@
+//! The program that runs in a guest: threads read our clocks between readings of the kernel's while the kernel's clock is
+//! set, steered and taken away; every reading is judged by core's laws.
+//!
+//! `judge SUBJECT,... THREADS ACT...` prints one JSON object a line: what was said, the status at each note, the first
+//! broken laws, and for each clock what became of it. Exit status 0: no law was broken; 1: some were; 2: it could not
+//! be tried.
+
+mod acts;
+mod price;
+mod reader;
+mod subject;
+mod system;
+
+use acts::Act;
+use clockwise::Status;
+use clockwise_core::clock::FOLLOWED;
+use reader::{Found, Judged, Shared, Suspect, Window};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use subject::Subject;
+
+/// A set clock is followed within this time of the kernel's.
+const FOLLOWED_WITHIN_NS: i64 = 5_000_000;
+/// So many broken laws are shown.
+const SHOWN: usize = 20;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match judge(&args) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How many laws were broken.
+fn judge(args: &[String]) -> Result<u64, String> {
+    let [subjects, threads, acts @ ..] = args else {
+        return Err("usage: judge SUBJECT,... THREADS ACT...".to_owned());
+    };
+    let subjects = subjects.split(',').map(Subject::find).collect::<Result<Vec<_>, _>>()?;
+    let threads: usize = threads.parse().map_err(|_| "THREADS is a number")?;
+    let acts: Vec<Act> = acts.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+    tell(&machine());
+    if threads == 0 {
+        for subject in &subjects {
+            for clock in FOLLOWED {
+                let told = price::prices(subject, clock);
+                tell(&told.map_err(|errno| format!("{clock:?}: {errno}"))?);
+            }
+        }
+        return Ok(0);
+    }
+    let none = || [const { i64::MIN }; FOLLOWED.len()].map(Into::into);
+    let judged = subjects.into_iter().map(|subject| Judged { subject, latest: none() });
+    let shared = Shared { subjects: judged.collect(), is_over: false.into() };
+    let (windows, found) = thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| reader::run(&shared))).collect();
+        let windows = act(&shared.subjects, &acts);
+        shared.is_over.store(true, Ordering::Relaxed);
+        let found = readers.into_iter().map(|reader| match reader.join() {
+            Ok(found) => found.map_err(|errno| format!("a clock refuses: {errno}")),
+            Err(_) => Err("a reader panics".to_owned()),
+        });
+        (windows, found.collect::<Result<Vec<_>, String>>())
+    });
+    let (windows, found) = (windows?, found?);
+    let mut broken = 0;
+    for (index, judged) in shared.subjects.iter().enumerate() {
+        let of_it: Vec<_> = found.iter().map(|found| &found[index]).collect();
+        broken += conclude(&judged.subject, &windows, &of_it);
+    }
+    Ok(broken)
+}
+
+/// What the kernel thinks of its clocksources at the start.
+fn machine() -> Value {
+    let says = |name: &str| {
+        let path = format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource");
+        std::fs::read_to_string(path).map(|text| text.trim().to_owned()).ok()
+    };
+    json!({ "current": says("current"), "available": says("available") })
+}
+
+/// Does all acts; gives when the kernel's time was moved.
+fn act(subjects: &[Judged], acts: &[Act]) -> Result<Vec<Window>, String> {
+    let mut windows = Vec::new();
+    for act in acts {
+        windows.extend(act.perform()?);
+        match act {
+            Act::Say(word) => tell(&json!({ "said": word })),
+            Act::Note(name) => subjects.iter().for_each(|judged| note(&judged.subject, name)),
+            _ => {}
+        }
+    }
+    Ok(windows)
+}
+
+fn note(subject: &Subject, name: &str) {
+    for clock in FOLLOWED {
+        let status = subject.status(clock).map(|status| told(&status));
+        let clock = clock.name();
+        tell(&json!({ "note": name, "subject": subject.name(), "clock": clock, "status": status }));
+    }
+}
+
+fn told(status: &Status) -> Value {
+    let steps = status.last_steps.iter().flatten().map(|step| step.by_ns);
+    json!({
+        "unfit": status.unfit.map(|reason| format!("{reason:?}")),
+        "fast": status.fast,
+        "frequency_hz": status.frequency_hz,
+        "period_ns": status.period_ns,
+        "refreshes": status.refreshes,
+        "kernel_answers": status.kernel_answers,
+        "slews": status.slews,
+        "aheads": status.aheads,
+        "steps": status.steps,
+        "distrusts": status.distrusts,
+        "residual_max_ns": status.residual_max_ns,
+        "last_steps_ns": steps.collect::<Vec<_>>(),
+        "words": status.to_string(),
+    })
+}
+
+/// Tells what was found; gives how many laws were broken.
+fn conclude(subject: &Subject, windows: &[Window], found: &[&Found]) -> u64 {
+    let dropped: u64 = found.iter().map(|found| found.suspects_dropped).sum();
+    let mut broken = [0; FOLLOWED.len()];
+    let mut excused = [0; FOLLOWED.len()];
+    let mut late_max_ns = [0; FOLLOWED.len()];
+    let mut shown = 0;
+    for suspect in found.iter().flat_map(|found| &found.suspects) {
+        let late_ns =
+            windows.iter().filter_map(|window| window.excuses(suspect, FOLLOWED_WITHIN_NS)).min();
+        match late_ns {
+            Some(late_ns) => {
+                excused[suspect.clock] += 1;
+                late_max_ns[suspect.clock] = late_ns.max(late_max_ns[suspect.clock]);
+            }
+            None => {
+                broken[suspect.clock] += 1;
+                shown += 1;
+                if shown <= SHOWN {
+                    tell(&shown_as(subject, suspect, windows));
+                }
+            }
+        }
+    }
+    for (index, clock) in FOLLOWED.into_iter().enumerate() {
+        let sum = |of: fn(&Found) -> &[u64; FOLLOWED.len()]| -> u64 {
+            found.iter().map(|found| of(found)[index]).sum()
+        };
+        let error_max_ns = found.iter().map(|found| found.error_max_ns[index]).max();
+        tell(&json!({
+            "subject": subject.name(),
+            "clock": clock.name(),
+            "readings": sum(|found| &found.readings),
+            "from_counter": sum(|found| &found.from_counter),
+            "unsteady": sum(|found| &found.unsteady),
+            "error_max_ns": error_max_ns,
+            "excused": excused[index],
+            "late_max_ns": late_max_ns[index],
+            "broken": broken[index],
+            "status": subject.status(clock).map(|status| told(&status)),
+        }));
+    }
+    let broken = broken.iter().sum::<u64>() + dropped;
+    tell(&json!({ "subject": subject.name(), "broken": broken, "suspects_dropped": dropped }));
+    broken
+}
+
+fn shown_as(subject: &Subject, suspect: &Suspect, windows: &[Window]) -> Value {
+    let since_ns = windows.iter().map(|window| suspect.from_ns - window.to_ns);
+    json!({
+        "law": suspect.violation.to_string(),
+        "subject": subject.name(),
+        "clock": FOLLOWED[suspect.clock].name(),
+        "from_ns": suspect.from_ns,
+        "to_ns": suspect.to_ns,
+        "before": suspect.before,
+        "nanos": suspect.told.nanos,
+        "after": suspect.after,
+        "error_ns": suspect.told.error_ns,
+        "is_from_counter": suspect.told.is_from_counter,
+        "since_moved_ns": since_ns.filter(|since_ns| *since_ns >= 0).min(),
+    })
+}
+
+/// One line; whole, so that whoever waits for it sees all of it.
+fn tell(value: &Value) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{value}");
+    let _ = out.flush();
+}

@@ -1,0 +1,146 @@
+//! A thread that reads all clocks between readings of the kernel, and keeps what breaks a law.
+//!
+//! What happened to the kernel's clock meanwhile is not known here: a reading outside its bound is a suspect until the
+//! end, when [`Window`]s say where the kernel's own time was moved. Must never excuse anything by itself.
+
+use crate::subject::{Subject, Told};
+use clockwise::{ClockId, Errno};
+use clockwise_core::clock::FOLLOWED;
+use clockwise_core::kernel::System;
+use clockwise_core::laws::{self, Law, Monotonic, Violation};
+use clockwise_core::timebase::ERROR_MAX_NS;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// So many are kept; one more is a suspect that nothing excuses.
+const SUSPECTS_MAX: usize = 50_000;
+
+/// A plain reading tells no bound; this holds for any: what a line may be off when it is made, and what a slew makes of
+/// two periods.
+const LINE_ERROR_MAX_NS: u64 = ERROR_MAX_NS + 10_000;
+
+/// What the threads share.
+pub struct Shared {
+    pub subjects: Vec<Judged>,
+    pub is_over: AtomicBool,
+}
+
+/// A subject, and the latest reading that any thread has taken of each of its clocks.
+pub struct Judged {
+    pub subject: Subject,
+    pub latest: [AtomicI64; FOLLOWED.len()],
+}
+
+/// A reading that broke a law, unless the kernel's clock was moved just then.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspect {
+    pub clock: usize,
+    pub violation: Violation,
+    /// Between these two of the kernel's MONOTONIC.
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub before: i64,
+    pub told: Told,
+    pub after: i64,
+}
+
+/// When the kernel's time was moved: its rate by more than a bound covers, or a clock stepped.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// Whether all clocks were moved that are steered, not only those that people set.
+    pub all: bool,
+}
+
+impl Window {
+    /// Whether the suspect was read no later than `within_ns` after it, and if so how long after.
+    pub fn excuses(&self, suspect: &Suspect, within_ns: i64) -> Option<i64> {
+        let clock = FOLLOWED[suspect.clock];
+        let is_of_it = may_be_set(clock) || self.all && clock != ClockId::MONOTONIC_RAW;
+        let is_bound = suspect.violation.law == Law::Bounded;
+        let late_ns = suspect.from_ns - self.to_ns;
+        (is_of_it && is_bound && suspect.to_ns >= self.from_ns && late_ns <= within_ns)
+            .then_some(late_ns.max(0))
+    }
+}
+
+/// Whether people may set it: it goes back where they do.
+pub const fn may_be_set(clock: ClockId) -> bool {
+    matches!(clock, ClockId::REALTIME | ClockId::TAI)
+}
+
+/// What one thread has found about one subject.
+#[derive(Default)]
+pub struct Found {
+    pub readings: [u64; FOLLOWED.len()],
+    pub from_counter: [u64; FOLLOWED.len()],
+    pub error_max_ns: [u64; FOLLOWED.len()],
+    /// Readings that the bound of a steady rate does not cover.
+    pub unsteady: [u64; FOLLOWED.len()],
+    pub suspects: Vec<Suspect>,
+    pub suspects_dropped: u64,
+}
+
+/// The kernel's answer by a real system call.
+pub fn kernel(clock: ClockId) -> Result<i64, Errno> {
+    System.clock_gettime(clock).map(|time| time.nanos_i64())
+}
+
+/// Reads until it is over; what was found about each subject.
+pub fn run(shared: &Shared) -> Result<Vec<Found>, Errno> {
+    let mut all: Vec<_> = shared.subjects.iter().map(|_| Found::default()).collect();
+    let mut laws = vec![[Monotonic::new(); FOLLOWED.len()]; shared.subjects.len()];
+    while !shared.is_over.load(Ordering::Relaxed) {
+        for index in 0..FOLLOWED.len() {
+            for ((judged, laws), found) in shared.subjects.iter().zip(&mut laws).zip(&mut all) {
+                look(judged, index, &mut laws[index], found)?;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn look(
+    judged: &Judged,
+    index: usize,
+    law: &mut Monotonic,
+    found: &mut Found,
+) -> Result<(), Errno> {
+    let (subject, clock) = (&judged.subject, FOLLOWED[index]);
+    let from_ns = kernel(ClockId::MONOTONIC)?;
+    let before = kernel(clock)?;
+    let told = subject.told(clock)?;
+    let after = kernel(clock)?;
+    let seen = judged.latest[index].load(Ordering::Acquire);
+    let plain = subject.now(clock)?;
+    let last = kernel(clock)?;
+    found.readings[index] += 2;
+    found.from_counter[index] += u64::from(told.is_from_counter);
+    found.error_max_ns[index] = found.error_max_ns[index].max(told.error_ns);
+    let is_steady = laws::bounded(before, told.nanos, told.steady_error_ns, after).is_ok();
+    found.unsteady[index] += u64::from(!is_steady);
+    let mut judge = |broken: Result<(), Violation>, told: Told, before: i64, after: i64| {
+        if let Err(violation) = broken {
+            let to_ns = kernel(ClockId::MONOTONIC)?;
+            let suspect = Suspect { clock: index, violation, from_ns, to_ns, before, told, after };
+            if found.suspects.len() < SUSPECTS_MAX {
+                found.suspects.push(suspect);
+            } else {
+                found.suspects_dropped += 1;
+            }
+        }
+        Ok(())
+    };
+    judge(laws::bounded(before, told.nanos, told.error_ns, after), told, before, after)?;
+    let later = Told { nanos: plain, error_ns: LINE_ERROR_MAX_NS, ..told };
+    judge(laws::bounded(after, plain, later.error_ns, last), later, after, last)?;
+    if !may_be_set(clock) {
+        judge(law.see(told.nanos), told, before, after)?;
+        judge(law.see(plain), later, after, last)?;
+        if subject.is_ordered() {
+            judge(laws::causal(seen, plain), later, after, last)?;
+        }
+        judged.latest[index].fetch_max(plain, Ordering::AcqRel);
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! [`Guest`]: a machine that boots, runs one program and is gone.
+
+use crate::cpio::Archive;
+use crate::kernel::{Kernel, QEMU};
+use crate::script::{self, Act};
+use crate::snapshot;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A boot that has not come up by then never will: about one in a hundred, on a busy machine.
+const UP: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(10);
+
+/// A machine, and the program that it runs.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    kernel: Kernel,
+    init: PathBuf,
+    processors: u32,
+    is_invariant: bool,
+    settles: bool,
+    words: String,
+    options: Vec<String>,
+    files: Vec<(PathBuf, String)>,
+    variables: Vec<(String, String)>,
+    script: Vec<Act>,
+    seconds: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The program's exit status; 128 and the signal, if one ended it.
+    pub status: i32,
+    /// The program's output.
+    pub stdout: String,
+    /// The program's standard error.
+    pub stderr: String,
+    /// What the kernel wrote on its console.
+    pub console: String,
+}
+
+impl Guest {
+    /// With one processor, whose counter promises a constant rate. `init` is this crate's program of that name.
+    #[must_use]
+    pub fn new(kernel: &Kernel, init: &Path) -> Self {
+        Self {
+            kernel: kernel.clone(),
+            init: init.to_owned(),
+            processors: 1,
+            is_invariant: true,
+            settles: true,
+            words: String::new(),
+            options: vec![],
+            files: vec![],
+            variables: vec![],
+            script: vec![],
+            seconds: 30,
+        }
+    }
+
+    /// With so many.
+    #[must_use]
+    pub fn processors(mut self, processors: u32) -> Self {
+        self.processors = processors;
+        self
+    }
+
+    /// The processor makes no promise about its counter.
+    #[must_use]
+    pub fn not_invariant(mut self) -> Self {
+        self.is_invariant = false;
+        self
+    }
+
+    /// The program starts at once, while the kernel is still measuring its counter (the first second or two).
+    #[must_use]
+    pub fn unsettled(mut self) -> Self {
+        self.settles = false;
+        self
+    }
+
+    /// More words on the kernel's command line.
+    #[must_use]
+    pub fn boots_with(mut self, words: &str) -> Self {
+        self.words = format!("{} {words}", self.words);
+        self
+    }
+
+    /// More options of QEMU's.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// A file of the host's, there as `path`; with the libraries it needs, if it is a program.
+    #[must_use]
+    pub fn file(mut self, from: &Path, path: &str) -> Self {
+        self.files.push((from.to_owned(), path.to_owned()));
+        self
+    }
+
+    /// In the program's environment.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What is done to the machine meanwhile. `savevm` finds a disk to save to.
+    #[must_use]
+    pub fn script(mut self, script: impl IntoIterator<Item = Act>) -> Self {
+        self.script.extend(script);
+        self
+    }
+
+    /// How long the program may take once the machine is up.
+    #[must_use]
+    pub fn seconds(mut self, seconds: u64) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
+    /// Boots it and runs `program` with `args` to its end; a boot that never came up is tried once more.
+    ///
+    /// # Errors
+    /// Why there is no status, with the end of the console.
+    pub fn run(&self, program: &Path, args: &[&str]) -> Result<Ran, String> {
+        let _processors = Share::take(self.processors);
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("clockwise-rig-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let mut tries = 0;
+        let ran = loop {
+            tries += 1;
+            let made = self.lay(&folder, program, args);
+            made.map_err(|error| format!("{}: {error}", folder.display()))?;
+            match self.boot(&folder) {
+                Err(End::NeverUp(_)) if tries == 1 => {}
+                Err(End::NeverUp(why) | End::Failed(why)) => break Err(why),
+                Ok(ran) => break Ok(ran),
+            }
+        };
+        let _ = fs::remove_dir_all(&folder);
+        ran
+    }
+
+    /// Writes the initramfs and the files that QEMU fills.
+    fn lay(&self, folder: &Path, program: &Path, args: &[&str]) -> std::io::Result<()> {
+        let mut archive = Archive::default();
+        for name in ["proc", "sys", "dev", "tmp"] {
+            archive.folder(name);
+        }
+        let files = self.files.iter().map(|(from, path)| (from.as_path(), path.as_str()));
+        for (from, path) in [(&*self.init, "init"), (program, "program")].into_iter().chain(files) {
+            archive.copy(from, path)?;
+            for library in libraries(from)? {
+                archive.copy(Path::new(&library), &library)?;
+            }
+        }
+        let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}\0"));
+        let args = args.iter().map(|arg| format!("{arg}\0"));
+        let settles = if self.settles { "settle\0" } else { "start\0" };
+        let words: String = [settles.to_owned()]
+            .into_iter()
+            .chain(variables)
+            .chain(["\0".into()])
+            .chain(args)
+            .collect();
+        archive.file("command", words.as_bytes());
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("initrd"), archive.finish())?;
+        fs::write(folder.join("disk"), snapshot::empty())?;
+        for name in ["console", "stdout", "stderr", "control"] {
+            File::create(folder.join(name))?;
+        }
+        let _ = fs::remove_file(folder.join("monitor"));
+        Ok(())
+    }
+
+    fn command(&self, folder: &Path) -> Command {
+        let at = |name: &str| folder.join(name).display().to_string();
+        let mut command = Command::new(QEMU);
+        // Software emulation: nested virtualisation is not to be had everywhere, and has clocks of its own.
+        command.args(["-accel", "tcg", "-m", "192", "-smp", &self.processors.to_string()]);
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        let processor = if self.is_invariant {
+            // The emulator's counter keeps its rate, which it does not say unless it is made to.
+            "qemu64,+invtsc,x-force-features=on"
+        } else {
+            "qemu64"
+        };
+        command.args(["-cpu", processor, "-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
+        for name in ["console", "stdout", "stderr", "control"] {
+            command.args(["-chardev", &format!("file,id={name},path={}", at(name))]);
+            command.args(["-serial", &format!("chardev:{name}")]);
+        }
+        let monitor = format!("socket,id=monitor,path={},server=on,wait=off", at("monitor"));
+        command.args(["-chardev", &monitor, "-mon", "chardev=monitor,mode=readline"]);
+        let disk = format!("if=none,id=disk,format=qcow2,file={}", at("disk"));
+        command
+            .args(["-drive", &disk, "-initrd", &at("initrd")])
+            .arg("-kernel")
+            .arg(&self.kernel.image);
+        let words =
+            "console=ttyS0 quiet panic=-1 cryptomgr.notests random.trust_cpu=on clockwise-rig";
+        command.args(["-append", &format!("{words}{}", self.words)]).args(&self.options);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    fn boot(&self, folder: &Path) -> Result<Ran, End> {
+        let log =
+            File::create(folder.join("qemu")).map_err(|error| End::Failed(error.to_string()))?;
+        let spawned = self.command(folder).stderr(log).spawn();
+        let mut qemu = Killed(spawned.map_err(|error| End::Failed(format!("{QEMU}: {error}")))?);
+        let read = |name: &str| {
+            let text = fs::read(folder.join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        let why = |what: &str| {
+            let console = read("console");
+            let from = console.len() - console.len().min(2_000);
+            let end = console.get(from..).unwrap_or_default();
+            format!("{what}; stderr: {}; QEMU: {}; console: ...{end}", read("stderr"), read("qemu"))
+        };
+        let (start, limit) = (Instant::now(), Duration::from_secs(self.seconds));
+        while !read("control").contains("up") {
+            if start.elapsed() > UP || !qemu.is_running() {
+                return Err(End::NeverUp(why("the guest never came up")));
+            }
+            thread::sleep(POLL);
+        }
+        let start = Instant::now();
+        let is_late = || start.elapsed() > limit;
+        let acted = script::run(&self.script, folder, &mut qemu.0, is_late);
+        while qemu.is_running() {
+            if is_late() {
+                return Err(End::Failed(why(&format!("the guest took over {limit:?}; {acted:?}"))));
+            }
+            thread::sleep(POLL);
+        }
+        let control = read("control");
+        let status = control.lines().find_map(|line| line.strip_prefix("rc ")?.trim().parse().ok());
+        let status = status.ok_or_else(|| End::Failed(why("the guest ended without a status")))?;
+        acted.map_err(|what| End::Failed(why(&what)))?;
+        Ok(Ran { status, stdout: read("stdout"), stderr: read("stderr"), console: read("console") })
+    }
+}
+
+enum End {
+    NeverUp(String),
+    Failed(String),
+}
+
+/// QEMU, which does not outlive this.
+struct Killed(Child);
+
+impl Killed {
+    fn is_running(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The libraries of a program with its loader, by their places; none of a static one.
+fn libraries(program: &Path) -> std::io::Result<Vec<String>> {
+    let output = Command::new("ldd").arg(program).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
+    Ok(paths.filter(|path| Path::new(path).is_file()).map(str::to_owned).collect())
+}
+
+/// Processors of the host that a machine occupies: machines wait for one another, since they are judged by how
+/// their clocks run, not by how well they share.
+struct Share(u32);
+
+static FREE: Mutex<Option<u32>> = Mutex::new(None);
+static FREED: Condvar = Condvar::new();
+
+impl Share {
+    fn take(processors: u32) -> Self {
+        let all = thread::available_parallelism().map_or(1, |all| all.get() as u32);
+        let wanted = processors.min(all);
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_short = |free: &mut Option<u32>| *free.get_or_insert(all) < wanted;
+        let mut free = FREED.wait_while(free, is_short).unwrap_or_else(PoisonError::into_inner);
+        *free = free.map(|free| free - wanted);
+        Self(wanted)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        *free = free.map(|free| free + self.0);
+        FREED.notify_all();
+    }
+}

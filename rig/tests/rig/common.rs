@@ -1,0 +1,140 @@
+//! The programs that go into a guest, built once; and what the judge tells, taken apart.
+
+use clockwise_rig::{Guest, Kernel, Ran, installed};
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// The clocks that are followed.
+pub const CLOCKS: [&str; 5] = ["MONOTONIC", "REALTIME", "BOOTTIME", "TAI", "MONOTONIC_RAW"];
+
+/// How our clocks come into a program: the library, and the image preloaded. Another way of loading the image is one
+/// more row.
+pub const WAYS: [&str; 2] = ["library", "image"];
+
+/// Threads that read meanwhile.
+const THREADS: &str = "4";
+
+/// The programs, optimised: emulated debug builds would take minutes.
+struct Built {
+    init: PathBuf,
+    judge: PathBuf,
+    image: PathBuf,
+}
+
+/// A guest that will run the judge; `None` where QEMU or the kernel is missing, which was said.
+pub fn guest() -> Option<Guest> {
+    static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| {
+        let version = std::env::var("CLOCKWISE_KERNEL").unwrap_or_else(|_| "6.1".to_owned());
+        installed(&version, say)
+    });
+    let kernel = KERNEL.as_ref()?;
+    let guest = Guest::new(kernel, &built().init).file(&built().image, "image.so");
+    Some(guest.variable("LD_PRELOAD", "/image.so"))
+}
+
+/// Not captured, unlike what is printed, for it should be seen.
+fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+/// Builds what a guest gets, as it is now.
+fn built() -> &'static Built {
+    static BUILT: LazyLock<Built> = LazyLock::new(|| {
+        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let target = temporary.parent().expect("it is in the target folder");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--release", "--locked", "--quiet", "--bins"]);
+        cargo.args(["-p", "clockwise-rig", "-p", "clockwise-cli", "--target-dir"]).arg(target);
+        cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        assert!(cargo.status().is_ok_and(|status| status.success()), "{cargo:?}");
+        let program = |name: &str| target.join("release").join(name);
+        let mut tool = Command::new(program("clockwise"));
+        tool.args(["run", "--print-image"]).env("XDG_CACHE_HOME", temporary.join("rig-cache"));
+        let output = tool.output().expect("the tool starts");
+        assert!(output.status.success(), "{tool:?}: {output:?}");
+        let image = String::from_utf8(output.stdout).expect("UTF-8").trim_end().into();
+        let (init, judge) = (program("clockwise-rig-init"), program("clockwise-rig-judge"));
+        Built { init, judge, image }
+    });
+    &BUILT
+}
+
+/// What the judge told.
+pub struct Told {
+    lines: Vec<Value>,
+    ran: Ran,
+}
+
+/// Runs the judge, with threads that read while the acts are done; it must come to its end, whatever it finds.
+#[track_caller]
+pub fn judge(guest: &Guest, acts: &[&str]) -> Told {
+    judge_with(guest, THREADS, acts)
+}
+
+#[track_caller]
+fn judge_with(guest: &Guest, threads: &str, acts: &[&str]) -> Told {
+    let ways = WAYS.join(",");
+    let args: Vec<_> = [&*ways, threads].into_iter().chain(acts.iter().copied()).collect();
+    let ran = guest.run(&built().judge, &args).unwrap_or_else(|why| panic!("{acts:?}: {why}"));
+    assert!(ran.status <= 1, "{acts:?}: {ran:#?}");
+    let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let told = Told { lines: ran.stdout.lines().map(line).collect(), ran };
+    if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
+        say(&format!("== {guest:?}\n== {args:?}\n{}", told.ran.stdout));
+    }
+    told
+}
+
+impl Told {
+    /// No law was broken, and all clocks were read in all ways.
+    #[track_caller]
+    pub fn holds(&self, what: &str) -> &Self {
+        assert_eq!(self.ran.status, 0, "{what}: laws are broken:\n{}", self.ran.stdout);
+        for way in WAYS {
+            for clock in CLOCKS {
+                assert!(self.end(way, clock)["readings"].as_u64() > Some(500), "{what}: {self:?}");
+            }
+        }
+        self
+    }
+
+    #[track_caller]
+    fn line(&self, is_it: impl Fn(&Value) -> bool) -> &Value {
+        let found = self.lines.iter().find(|line| is_it(line));
+        found.unwrap_or_else(|| panic!("no such line: {self:?}"))
+    }
+
+    /// What the kernel said about its clocksources at the start: the current one, and all.
+    #[track_caller]
+    pub fn sources(&self) -> (&str, Vec<&str>) {
+        let line = self.line(|line| line.get("available").is_some());
+        let [current, available] = ["current", "available"].map(|name| line[name].as_str());
+        (current.unwrap_or_default(), available.unwrap_or_default().split_whitespace().collect())
+    }
+
+    /// What became of a clock.
+    #[track_caller]
+    pub fn end(&self, way: &str, clock: &str) -> &Value {
+        self.line(|line| {
+            line["subject"] == way && line["clock"] == clock && line.get("readings").is_some()
+        })
+    }
+
+    /// The status of a clock at that note.
+    #[track_caller]
+    pub fn note(&self, name: &str, way: &str, clock: &str) -> &Value {
+        let line = self
+            .line(|line| line["note"] == name && line["subject"] == way && line["clock"] == clock);
+        &line["status"]
+    }
+}
+
+/// All that was told.
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}\n{}", self.ran.stdout, self.ran.stderr)
+    }
+}
