@@ -20,7 +20,7 @@ const BOOTS: [(&str, Option<&str>); 8] = [
 fn check(guest: &Guest, is_invariant: bool, source: Option<&str>, what: &str) {
     let told = judge(guest, &["read=300", "note=end"]);
     told.holds(what);
-    let (current, available) = told.sources();
+    let (current, available) = told.sources("start");
     assert!(source.is_none_or(|source| source == current), "{what}: {current}");
     let unfit = match current {
         "tsc" => None,

@@ -107,10 +107,10 @@ impl Told {
         found.unwrap_or_else(|| panic!("no such line: {self:?}"))
     }
 
-    /// What the kernel said about its clocksources at the start: the current one, and all.
+    /// What the kernel said about its clocksources at that note, or at the `start`: the current one, and all.
     #[track_caller]
-    pub fn sources(&self) -> (&str, Vec<&str>) {
-        let line = self.line(|line| line.get("available").is_some());
+    pub fn sources(&self, name: &str) -> (&str, Vec<&str>) {
+        let line = self.line(|line| line["note"] == name && line.get("available").is_some());
         let [current, available] = ["current", "available"].map(|name| line[name].as_str());
         (current.unwrap_or_default(), available.unwrap_or_default().split_whitespace().collect())
     }

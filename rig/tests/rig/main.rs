@@ -6,3 +6,5 @@
 
 mod boots;
 mod common;
+mod events;
+mod outside;

@@ -1,6 +1,6 @@
 //! What is done to the kernel's clock while the readers read. Refuses on a machine that is not a guest of this rig.
 
-use crate::reader::{Window, kernel, may_be_set};
+use crate::reader::{Moved, Window, kernel, may_be_set};
 use crate::system::{self, timex};
 use clockwise::ClockId;
 use std::fs;
@@ -91,10 +91,14 @@ impl Act {
         done.map_err(|error| format!("{self:?}: {error}"))?;
         Ok(match self {
             Self::Step(_) | Self::SetOffset(_) | Self::Set(_) | Self::Tai(_) => {
-                Some(Window { from_ns, to_ns, all: false })
+                Some(Window { from_ns, to_ns, moved: Moved::Set })
             }
             // One percent is ten times what a bound covers.
-            Self::Tick(_) => Some(Window { from_ns, to_ns: to_ns + TICK_NS, all: true }),
+            Self::Tick(_) => {
+                Some(Window { from_ns, to_ns: to_ns + TICK_NS, moved: Moved::Steered })
+            }
+            // The kernel reads one after the other, and loses what passes in between: 50 us here.
+            Self::Source(_) => Some(Window { from_ns, to_ns, moved: Moved::All }),
             Self::Leap(seconds) => Some(leap(*seconds)?),
             _ => None,
         })
@@ -165,7 +169,7 @@ fn leap(seconds: i64) -> Result<Window, String> {
         // Both readings within a moment, or else the thread was stopped between them.
         if to_ns - from_ns < 1_000_000 {
             if (now - begin + seconds * 1_000_000_000).abs() < 100_000_000 {
-                return Ok(Window { from_ns: last_ns, to_ns, all: false });
+                return Ok(Window { from_ns: last_ns, to_ns, moved: Moved::Set });
             }
             last_ns = from_ns;
         }

@@ -47,7 +47,7 @@ fn judge(args: &[String]) -> Result<u64, String> {
     let subjects = subjects.split(',').map(Subject::find).collect::<Result<Vec<_>, _>>()?;
     let threads: usize = threads.parse().map_err(|_| "THREADS is a number")?;
     let acts: Vec<Act> = acts.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
-    tell(&machine());
+    tell(&machine("start"));
     if threads == 0 {
         for subject in &subjects {
             for clock in FOLLOWED {
@@ -79,13 +79,13 @@ fn judge(args: &[String]) -> Result<u64, String> {
     Ok(broken)
 }
 
-/// What the kernel thinks of its clocksources at the start.
-fn machine() -> Value {
+/// What the kernel thinks of its clocksources.
+fn machine(name: &str) -> Value {
     let says = |name: &str| {
         let path = format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource");
         std::fs::read_to_string(path).map(|text| text.trim().to_owned()).ok()
     };
-    json!({ "current": says("current"), "available": says("available") })
+    json!({ "note": name, "current": says("current"), "available": says("available") })
 }
 
 /// Does all acts; gives when the kernel's time was moved.
@@ -95,7 +95,10 @@ fn act(subjects: &[Judged], acts: &[Act]) -> Result<Vec<Window>, String> {
         windows.extend(act.perform()?);
         match act {
             Act::Say(word) => tell(&json!({ "said": word })),
-            Act::Note(name) => subjects.iter().for_each(|judged| note(&judged.subject, name)),
+            Act::Note(name) => {
+                tell(&machine(name));
+                subjects.iter().for_each(|judged| note(&judged.subject, name));
+            }
             _ => {}
         }
     }

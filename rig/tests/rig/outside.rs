@@ -1,0 +1,105 @@
+//! What happens to the machine itself while its programs read the time: it is stopped, frozen, saved and brought back, put
+//! to sleep, and its counter is found wanting.
+
+use crate::common::{CLOCKS, Told, WAYS, guest, judge};
+use clockwise_rig::Act;
+
+const SOURCES: [&str; 3] = [
+    "clocksource=tsc tsc=reliable",
+    "clocksource=hpet tsc=reliable",
+    "clocksource=acpi_pm tsc=reliable",
+];
+
+fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    WAYS.into_iter().flat_map(|way| CLOCKS.map(|clock| (way, clock)))
+}
+
+fn monitor(command: &str) -> Act {
+    Act::Monitor(command.to_owned())
+}
+
+/// Reads, lets it happen, reads on; the same on each of the clocksources.
+fn survives(what: &str, sources: &[&str], happens: &[Act]) -> Vec<Told> {
+    let mut all = Vec::new();
+    for words in sources {
+        let Some(guest) = guest() else { return all };
+        let script = [Act::Wait("ready".to_owned()), Act::Sleep(300)];
+        let guest =
+            guest.boots_with(words).seconds(60).script(script.into_iter().chain(happens.to_vec()));
+        let told = judge(&guest, &["read=200", "say=ready", "read=3000", "note=after", "read=300"]);
+        told.holds(&format!("{what}, {words}"));
+        all.push(told);
+    }
+    all
+}
+
+#[test]
+fn a_machine_that_is_stopped_and_goes_on_notices_nothing() {
+    for told in survives("stop", &SOURCES, &[monitor("stop"), Act::Sleep(5_000), monitor("cont")]) {
+        for way in WAYS {
+            let status = told.note("after", way, "MONOTONIC");
+            assert_eq!(
+                (&status["steps"], &status["distrusts"]),
+                (&0.into(), &0.into()),
+                "{told:?}"
+            );
+        }
+    }
+}
+
+/// On acpi_pm the kernel's clock loses what its counter of 24 bits does not hold (4.7 s); the counter goes on.
+#[test]
+fn a_machine_that_is_frozen_for_ten_seconds_jumps_with_the_kernel() {
+    let all = survives("freeze", &SOURCES, &[Act::Freeze(10_000)]);
+    for (told, steps) in all.iter().zip([0, 0, 1]) {
+        for (way, clock) in pairs() {
+            let status = told.note("after", way, clock);
+            assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
+            assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_is_brought_back_to_a_saved_state_goes_on_from_there() {
+    let happens = [monitor("savevm s"), Act::Sleep(2_000), monitor("loadvm s")];
+    // The counter goes on as if nothing had been saved; of the kernel's clocks only those that rest on it.
+    for (told, steps) in survives("snapshot", &SOURCES[..2], &happens).iter().zip([0, 1]) {
+        for (way, clock) in pairs() {
+            let status = told.note("after", way, clock);
+            assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
+            assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
+    // Without the word that the counter is reliable, the jump of a state that is brought back at once is held against it.
+    let happens = [Act::Sleep(700), monitor("savevm s"), Act::Sleep(300), monitor("loadvm s")];
+    for told in survives("unstable", &["clocksource=tsc"], &happens) {
+        let (current, available) = told.sources("after");
+        assert!(current != "tsc" && !available.contains(&"tsc"), "the kernel trusts it: {told:?}");
+        for (way, clock) in pairs() {
+            let unfit = told.note("after", way, clock)["unfit"].as_str();
+            assert_eq!(unfit, Some("KernelSlow"), "{way}, {clock}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_slept_goes_on_where_the_kernel_does() {
+    for words in SOURCES {
+        let Some(guest) = guest() else { return };
+        let guest = guest.boots_with(words).seconds(60);
+        let told = judge(&guest, &["read=200", "suspend=4", "read=300", "note=after"]);
+        told.holds(&format!("sleep, {words}"));
+        for way in WAYS {
+            // The counter went on through the sleep, and these stood still.
+            for clock in ["MONOTONIC", "MONOTONIC_RAW"] {
+                assert_eq!(told.note("after", way, clock)["steps"], 1, "{way}, {clock}: {told:?}");
+            }
+            assert!(told.note("after", way, "BOOTTIME")["unfit"].is_null(), "{way}: {told:?}");
+        }
+    }
+}
