@@ -71,13 +71,14 @@ pub struct Told {
 /// Runs the judge, with threads that read while the acts are done; it must come to its end, whatever it finds.
 #[track_caller]
 pub fn judge(guest: &Guest, acts: &[&str]) -> Told {
-    judge_with(guest, THREADS, acts)
+    judge_these(guest, &WAYS, acts)
 }
 
+/// The same for these ways.
 #[track_caller]
-fn judge_with(guest: &Guest, threads: &str, acts: &[&str]) -> Told {
-    let ways = WAYS.join(",");
-    let args: Vec<_> = [&*ways, threads].into_iter().chain(acts.iter().copied()).collect();
+pub fn judge_these(guest: &Guest, ways: &[&str], acts: &[&str]) -> Told {
+    let ways = ways.join(",");
+    let args: Vec<_> = [&*ways, THREADS].into_iter().chain(acts.iter().copied()).collect();
     let ran = guest.run(&built().judge, &args).unwrap_or_else(|why| panic!("{acts:?}: {why}"));
     assert!(ran.status <= 1, "{acts:?}: {ran:#?}");
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -99,6 +100,11 @@ impl Told {
             }
         }
         self
+    }
+
+    /// The words for the broken laws that are shown.
+    pub fn broken(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter_map(|line| line["law"].as_str())
     }
 
     #[track_caller]

@@ -1,6 +1,6 @@
 //! What happens to the kernel's clock while four threads read it: it is set, steered, and put on another clocksource.
 
-use crate::common::{CLOCKS, Told, WAYS, guest, judge};
+use crate::common::{CLOCKS, Told, WAYS, guest, judge, judge_these};
 
 /// On the counter, which nothing but the test may take away.
 const ON_TSC: &str = "clocksource=tsc tsc=reliable";
@@ -18,6 +18,23 @@ fn steps_ms(told: &Told, way: &str, clock: &str) -> Vec<i64> {
 #[track_caller]
 fn count(told: &Told, way: &str, clock: &str, what: &str) -> u64 {
     told.end(way, clock)["status"][what].as_u64().expect("a count")
+}
+
+#[test]
+fn a_clock_that_breaks_a_law_is_caught() {
+    let Some(guest) = guest() else { return };
+    let told = judge_these(
+        &guest.boots_with(ON_TSC),
+        &["wrong"],
+        &["read=300", "step=1000000", "read=300"],
+    );
+    for law in [
+        "went back in a thread",
+        "older than a reading that had been seen",
+        "further from the kernel",
+    ] {
+        assert!(told.broken().any(|words| words.contains(law)), "{law}: {told:?}");
+    }
 }
 
 #[test]

@@ -7,4 +7,5 @@
 mod boots;
 mod common;
 mod events;
+mod long;
 mod outside;

@@ -17,6 +17,8 @@ const TICK_NS: i64 = 4_000_000;
 pub enum Act {
     /// Let the readers read for so many milliseconds.
     Read(u64),
+    /// Let the readers read but now and then for so many milliseconds.
+    Rest(u64),
     /// Say a word, for the script outside to wait for.
     Say(String),
     /// Tell the status of all clocks, under this name.
@@ -54,6 +56,7 @@ impl FromStr for Act {
         let number = || value.parse::<i64>().map_err(|error| format!("{word}: {error}"));
         Ok(match name {
             "read" => Self::Read(number()?.unsigned_abs()),
+            "rest" => Self::Rest(number()?.unsigned_abs()),
             "say" => Self::Say(value.to_owned()),
             "note" => Self::Note(value.to_owned()),
             "step" => Self::Step(number()?),
@@ -78,7 +81,8 @@ impl Act {
     /// # Errors
     /// The kernel's.
     pub fn perform(&self) -> Result<Option<Window>, String> {
-        let is_harmless = matches!(self, Self::Read(_) | Self::Say(_) | Self::Note(_));
+        let is_harmless =
+            matches!(self, Self::Read(_) | Self::Rest(_) | Self::Say(_) | Self::Note(_));
         if !is_harmless {
             let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
             if !words.split_whitespace().any(|word| word == "clockwise-rig") {
@@ -108,7 +112,7 @@ impl Act {
         let mut change = timex();
         match self {
             Self::Read(milliseconds) => thread::sleep(Duration::from_millis(*milliseconds)),
-            Self::Say(_) | Self::Note(_) | Self::Leap(_) => {}
+            Self::Rest(_) | Self::Say(_) | Self::Note(_) | Self::Leap(_) => {}
             Self::Step(nanos) => system::set_realtime(realtime()? + nanos)?,
             Self::Set(second) => system::set_realtime(second * 1_000_000_000)?,
             Self::Source(name) => fs::write(SOURCE, name)?,

@@ -20,6 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 use subject::Subject;
 
 /// A set clock is followed within this time of the kernel's.
@@ -59,10 +60,10 @@ fn judge(args: &[String]) -> Result<u64, String> {
     }
     let none = || [const { i64::MIN }; FOLLOWED.len()].map(Into::into);
     let judged = subjects.into_iter().map(|subject| Judged { subject, latest: none() });
-    let shared = Shared { subjects: judged.collect(), is_over: false.into() };
+    let shared = Shared { subjects: judged.collect(), is_over: false.into(), rests: false.into() };
     let (windows, found) = thread::scope(|scope| {
         let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| reader::run(&shared))).collect();
-        let windows = act(&shared.subjects, &acts);
+        let windows = act(&shared, &acts);
         shared.is_over.store(true, Ordering::Relaxed);
         let found = readers.into_iter().map(|reader| match reader.join() {
             Ok(found) => found.map_err(|errno| format!("a clock refuses: {errno}")),
@@ -89,20 +90,28 @@ fn machine(name: &str) -> Value {
 }
 
 /// Does all acts; gives when the kernel's time was moved.
-fn act(subjects: &[Judged], acts: &[Act]) -> Result<Vec<Window>, String> {
+fn act(shared: &Shared, acts: &[Act]) -> Result<Vec<Window>, String> {
     let mut windows = Vec::new();
     for act in acts {
         windows.extend(act.perform()?);
         match act {
+            Act::Rest(milliseconds) => rest(shared, *milliseconds),
             Act::Say(word) => tell(&json!({ "said": word })),
             Act::Note(name) => {
                 tell(&machine(name));
-                subjects.iter().for_each(|judged| note(&judged.subject, name));
+                shared.subjects.iter().for_each(|judged| note(&judged.subject, name));
             }
             _ => {}
         }
     }
     Ok(windows)
+}
+
+/// So many milliseconds in which the readers sleep, but for a moment now and then.
+fn rest(shared: &Shared, milliseconds: u64) {
+    shared.rests.store(true, Ordering::Relaxed);
+    thread::sleep(Duration::from_millis(milliseconds));
+    shared.rests.store(false, Ordering::Relaxed);
 }
 
 fn note(subject: &Subject, name: &str) {

@@ -10,6 +10,8 @@ use clockwise_core::kernel::System;
 use clockwise_core::laws::{self, Law, Monotonic, Violation};
 use clockwise_core::timebase::ERROR_MAX_NS;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// So many are kept; one more is a suspect that nothing excuses.
 const SUSPECTS_MAX: usize = 50_000;
@@ -17,10 +19,17 @@ const SUSPECTS_MAX: usize = 50_000;
 /// What a line may be off when it is made, and what a slew makes of two periods.
 const LINE_ERROR_MAX_NS: u64 = ERROR_MAX_NS + 10_000;
 
+/// How long a reader that rests sleeps between two bursts.
+const NAP: Duration = Duration::from_secs(600);
+/// And how many rounds it reads then.
+const BURST: u32 = 500;
+
 /// What the threads share.
 pub struct Shared {
     pub subjects: Vec<Judged>,
     pub is_over: AtomicBool,
+    /// The readers sleep between bursts.
+    pub rests: AtomicBool,
 }
 
 /// A subject, and the latest reading that any thread has taken of each of its clocks.
@@ -104,9 +113,16 @@ pub fn run(shared: &Shared) -> Result<Vec<Found>, Errno> {
     let mut all: Vec<_> = shared.subjects.iter().map(|_| Found::default()).collect();
     let mut laws = vec![[Monotonic::new(); FOLLOWED.len()]; shared.subjects.len()];
     while !shared.is_over.load(Ordering::Relaxed) {
-        for index in 0..FOLLOWED.len() {
-            for ((judged, laws), found) in shared.subjects.iter().zip(&mut laws).zip(&mut all) {
-                look(judged, index, &mut laws[index], found)?;
+        let rests = shared.rests.load(Ordering::Relaxed);
+        if rests {
+            thread::sleep(NAP);
+        }
+        // A burst after each rest, long enough for lines.
+        for _ in 0..if rests { BURST } else { 1 } {
+            for index in 0..FOLLOWED.len() {
+                for ((judged, laws), found) in shared.subjects.iter().zip(&mut laws).zip(&mut all) {
+                    look(judged, index, &mut laws[index], found)?;
+                }
             }
         }
     }

@@ -20,6 +20,8 @@ pub enum Subject {
     Relaxed,
     /// libc's functions with the image preloaded.
     Image(Image),
+    /// None of ours: every few readings one is a millisecond old, for a judge that must notice.
+    Wrong,
 }
 
 impl Subject {
@@ -28,6 +30,7 @@ impl Subject {
         Ok(match name {
             "library" => Self::Library,
             "relaxed" => Self::Relaxed,
+            "wrong" => Self::Wrong,
             "image" => Self::Image(Image::find().ok_or("the image is not loaded, or not first")?),
             _ => return Err(format!("no subject {name:?}")),
         })
@@ -39,6 +42,7 @@ impl Subject {
             Self::Library => "library",
             Self::Relaxed => "relaxed",
             Self::Image(_) => "image",
+            Self::Wrong => "wrong",
         }
     }
 
@@ -52,6 +56,7 @@ impl Subject {
     pub fn now(&self, clock: ClockId) -> Result<i64, Errno> {
         match self {
             Self::Library => Clock::new(clock).now(),
+            Self::Wrong => Ok(self.told(clock)?.nanos),
             Self::Relaxed => Clock::new(clock).now_relaxed(),
             Self::Image(_) => system::clock_gettime(clock),
         }
@@ -65,8 +70,9 @@ impl Subject {
             return Ok(Told { nanos: nanos as i64, error_ns, steady_error_ns, is_from_counter });
         }
         let reading = Clock::new(clock).now_with_bound()?;
+        let is_wrong = matches!(self, Self::Wrong) && reading.nanos % 8 == 0;
         Ok(Told {
-            nanos: reading.nanos,
+            nanos: if is_wrong { reading.nanos - 1_000_000 } else { reading.nanos },
             error_ns: reading.error_ns,
             steady_error_ns: reading.steady_error_ns,
             is_from_counter: reading.origin == Origin::Counter,

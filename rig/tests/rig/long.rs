@@ -1,0 +1,25 @@
+//! Long lives: time is counted in instructions, and idle time is jumped over, so that hours pass in minutes.
+
+use crate::common::{CLOCKS, WAYS, guest, judge};
+
+#[test]
+fn a_day_passes_without_drift_or_overflow() {
+    let Some(guest) = guest() else { return };
+    let guest = guest.boots_with("clocksource=tsc tsc=reliable").seconds(600);
+    let guest = guest.options(&[
+        "-icount",
+        "shift=0,sleep=off",
+        "-rtc",
+        "base=2026-01-01T00:00:00,clock=vm",
+    ]);
+    // A burst of readings every ten minutes, and reading all the time before and after.
+    let told = judge(&guest, &["read=200", "rest=86400000", "read=300", "note=end"]);
+    told.holds("a day");
+    for way in WAYS {
+        for clock in CLOCKS {
+            let status = told.note("end", way, clock);
+            assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
+            assert_eq!(status["steps"], 0, "{way}, {clock}: {told:?}");
+        }
+    }
+}
