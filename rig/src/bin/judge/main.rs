@@ -25,8 +25,8 @@ use subject::Subject;
 
 /// A set clock is followed within this time of the kernel's.
 const FOLLOWED_WITHIN_NS: i64 = 5_000_000;
-/// So many broken laws are shown.
-const SHOWN: usize = 20;
+/// So many readings are shown that broke a law, of each law.
+const SHOWN: u32 = 8;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -147,7 +147,7 @@ fn conclude(subject: &Subject, windows: &[Window], found: &[&Found]) -> u64 {
     let mut broken = [0; FOLLOWED.len()];
     let mut excused = [0; FOLLOWED.len()];
     let mut late_max_ns = [0; FOLLOWED.len()];
-    let mut shown = 0;
+    let mut shown = [0; 4];
     for suspect in found.iter().flat_map(|found| &found.suspects) {
         let late_ns =
             windows.iter().filter_map(|window| window.excuses(suspect, FOLLOWED_WITHIN_NS)).min();
@@ -158,8 +158,9 @@ fn conclude(subject: &Subject, windows: &[Window], found: &[&Found]) -> u64 {
             }
             None => {
                 broken[suspect.clock] += 1;
-                shown += 1;
-                if shown <= SHOWN {
+                let shown = &mut shown[suspect.violation.law as usize];
+                *shown += 1;
+                if *shown <= SHOWN {
                     tell(&shown_as(subject, suspect, windows));
                 }
             }
