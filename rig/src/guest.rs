@@ -1,4 +1,4 @@
-//! [`Guest`]: a machine that boots, runs one program and is gone.
+//! [`Guest`]: a machine that boots, runs its programs and is gone.
 
 use crate::cpio::Archive;
 use crate::kernel::{Kernel, QEMU};
@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 const UP: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 
-/// A machine, and the program that it runs.
+/// Between the outputs of two programs; no text holds it.
+const SEPARATOR: char = '\u{1e}';
+
+/// A machine to run programs in.
 #[derive(Clone, Debug)]
 pub struct Guest {
     kernel: Kernel,
@@ -27,22 +30,66 @@ pub struct Guest {
     words: String,
     options: Vec<String>,
     files: Vec<(PathBuf, String)>,
-    variables: Vec<(String, String)>,
     script: Vec<Act>,
     seconds: u64,
 }
 
-/// How a run ended.
+/// A program of the host's, and how it is called in a guest.
+#[derive(Clone, Debug)]
+pub struct Program {
+    file: PathBuf,
+    args: Vec<String>,
+    variables: Vec<(String, String)>,
+}
+
+impl Program {
+    /// Without arguments, in an empty environment.
+    #[must_use]
+    pub fn new(file: &Path) -> Self {
+        Self { file: file.to_owned(), args: vec![], variables: vec![] }
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
+        self.args.extend(args.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// In its environment.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Where it lies in the guest: a folder for each, so that each keeps its name.
+    fn place(&self, index: usize) -> String {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        format!("/programs/{index}/{name}")
+    }
+
+    /// For the first process, words that end with a zero byte each: how many follow, the environment, how many
+    /// follow, the program and its arguments.
+    fn words(&self, index: usize) -> String {
+        let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let call = [self.place(index)].into_iter().chain(self.args.iter().cloned());
+        let counts = [self.variables.len(), 1 + self.args.len()].map(|count| count.to_string());
+        let [first, second] = counts.map(std::iter::once);
+        let words = first.chain(variables).chain(second).chain(call);
+        words.map(|word| word + "\0").collect()
+    }
+}
+
+/// How a program ended.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// The program's exit status; 128 and the signal, if one ended it.
+    /// Its exit status; 128 and the signal, if one ended it.
     pub status: i32,
-    /// The program's output.
+    /// Its output.
     pub stdout: String,
-    /// The program's standard error.
+    /// Its standard error.
     pub stderr: String,
-    /// What the kernel wrote on its console.
-    pub console: String,
 }
 
 impl Guest {
@@ -58,7 +105,6 @@ impl Guest {
             words: String::new(),
             options: vec![],
             files: vec![],
-            variables: vec![],
             script: vec![],
             seconds: 30,
         }
@@ -78,7 +124,7 @@ impl Guest {
         self
     }
 
-    /// The program starts at once, while the kernel is still measuring its counter (the first second or two).
+    /// The first program starts at once, while the kernel is still measuring its counter (the first second or two).
     #[must_use]
     pub fn unsettled(mut self) -> Self {
         self.settles = false;
@@ -106,13 +152,6 @@ impl Guest {
         self
     }
 
-    /// In the program's environment.
-    #[must_use]
-    pub fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
     /// What is done to the machine meanwhile. `savevm` finds a disk to save to.
     #[must_use]
     pub fn script(mut self, script: impl IntoIterator<Item = Act>) -> Self {
@@ -120,18 +159,21 @@ impl Guest {
         self
     }
 
-    /// How long the program may take once the machine is up.
+    /// How long the programs may take once the machine is up.
     #[must_use]
     pub fn seconds(mut self, seconds: u64) -> Self {
         self.seconds = seconds;
         self
     }
 
-    /// Boots it and runs `program` with `args` to its end; a boot that never came up is tried once more.
+    /// Boots it and runs the programs to their ends, one after the other; a boot that never came up is tried once more.
     ///
     /// # Errors
-    /// Why there is no status, with the end of the console.
-    pub fn run(&self, program: &Path, args: &[&str]) -> Result<Ran, String> {
+    /// Why there is no status of each, with the end of the console.
+    pub fn run<const COUNT: usize>(
+        &self,
+        programs: &[Program; COUNT],
+    ) -> Result<[Ran; COUNT], String> {
         let _processors = Share::take(self.processors);
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +182,7 @@ impl Guest {
         let mut tries = 0;
         let ran = loop {
             tries += 1;
-            let made = self.lay(&folder, program, args);
+            let made = self.lay(&folder, programs);
             made.map_err(|error| format!("{}: {error}", folder.display()))?;
             match self.boot(&folder) {
                 Err(End::NeverUp(_)) if tries == 1 => {}
@@ -149,32 +191,30 @@ impl Guest {
             }
         };
         let _ = fs::remove_dir_all(&folder);
-        ran
+        ran?.try_into().map_err(|ran| format!("the guest told of other programs: {ran:?}"))
     }
 
     /// Writes the initramfs and the files that QEMU fills.
-    fn lay(&self, folder: &Path, program: &Path, args: &[&str]) -> std::io::Result<()> {
+    fn lay(&self, folder: &Path, programs: &[Program]) -> std::io::Result<()> {
         let mut archive = Archive::default();
         for name in ["proc", "sys", "dev", "tmp"] {
             archive.folder(name);
         }
+        let places: Vec<_> =
+            programs.iter().enumerate().map(|(index, program)| program.place(index)).collect();
+        let programs = programs.iter().enumerate();
+        let words = programs.clone().map(|(index, program)| program.words(index));
+        let settles = if self.settles { "settle\0" } else { "start\0" };
+        let words: String = std::iter::once(settles.to_owned()).chain(words).collect();
+        archive.file("command", words.as_bytes());
+        let programs = programs.map(|(index, program)| (&*program.file, &*places[index]));
         let files = self.files.iter().map(|(from, path)| (from.as_path(), path.as_str()));
-        for (from, path) in [(&*self.init, "init"), (program, "program")].into_iter().chain(files) {
+        for (from, path) in [(&*self.init, "init")].into_iter().chain(programs).chain(files) {
             archive.copy(from, path)?;
             for library in libraries(from)? {
                 archive.copy(Path::new(&library), &library)?;
             }
         }
-        let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}\0"));
-        let args = args.iter().map(|arg| format!("{arg}\0"));
-        let settles = if self.settles { "settle\0" } else { "start\0" };
-        let words: String = [settles.to_owned()]
-            .into_iter()
-            .chain(variables)
-            .chain(["\0".into()])
-            .chain(args)
-            .collect();
-        archive.file("command", words.as_bytes());
         fs::create_dir_all(folder)?;
         fs::write(folder.join("initrd"), archive.finish())?;
         fs::write(folder.join("disk"), snapshot::empty())?;
@@ -216,7 +256,7 @@ impl Guest {
         command
     }
 
-    fn boot(&self, folder: &Path) -> Result<Ran, End> {
+    fn boot(&self, folder: &Path) -> Result<Vec<Ran>, End> {
         let log =
             File::create(folder.join("qemu")).map_err(|error| End::Failed(error.to_string()))?;
         let spawned = self.command(folder).stderr(log).spawn();
@@ -247,11 +287,23 @@ impl Guest {
             }
             thread::sleep(POLL);
         }
-        let control = read("control");
-        let status = control.lines().find_map(|line| line.strip_prefix("rc ")?.trim().parse().ok());
-        let status = status.ok_or_else(|| End::Failed(why("the guest ended without a status")))?;
         acted.map_err(|what| End::Failed(why(&what)))?;
-        Ok(Ran { status, stdout: read("stdout"), stderr: read("stderr"), console: read("console") })
+        let control = read("control");
+        let statuses = control.lines().filter_map(|line| line.strip_prefix("rc ")?.parse().ok());
+        let [stdout, stderr] = ["stdout", "stderr"].map(read);
+        let texts = stdout.split(SEPARATOR).zip(stderr.split(SEPARATOR));
+        let ran: Vec<_> = statuses
+            .zip(texts)
+            .map(|(status, (stdout, stderr))| Ran {
+                status,
+                stdout: stdout.to_owned(),
+                stderr: stderr.to_owned(),
+            })
+            .collect();
+        if !control.lines().any(|line| line == "down") {
+            return Err(End::Failed(why("the guest ended before its programs did")));
+        }
+        Ok(ran)
     }
 }
 

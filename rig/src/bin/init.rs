@@ -1,6 +1,7 @@
-//! The first process of a guest: runs the one program that is there, and tells over a serial port how it ended.
+//! The first process of a guest: runs the programs that are there, and tells over a serial port how they ended.
 //!
-//! `/command` holds words that end with a zero byte each: `settle` or `start`, variables, an empty one, arguments.
+//! `/command` holds words that end with a zero byte each: `settle` or `start`; then for each program how many variables, the
+//! variables, how many words, its path and its arguments. Outputs are parted by a byte that no text holds.
 //! Must never end before the machine does: the kernel would panic.
 //!
 //! # Safety
@@ -28,18 +29,9 @@ fn main() {
     }
     let [Ok(stdout), Ok(stderr), Ok(mut control)] = ["1", "2", "3"].map(port) else { leave() };
     let _ = writeln!(control, "up");
-    let told = match fs::read_to_string("/command") {
-        Ok(words) => run(&words, stdout, stderr),
-        Err(error) => Err(error),
-    };
-    let status = match told {
-        Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-        Err(error) => {
-            let _ = writeln!(control, "not started: {error}");
-            127
-        }
-    };
-    let _ = writeln!(control, "rc {status}");
+    if let Err(error) = run_all([stdout, stderr], &mut control) {
+        let _ = writeln!(control, "not run: {error}");
+    }
     // The last one that closes a port waits until all is sent.
     drop(control);
     leave();
@@ -60,18 +52,41 @@ fn port(number: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn run(words: &str, stdout: File, stderr: File) -> std::io::Result<ExitStatus> {
+fn run_all(mut outputs: [File; 2], control: &mut File) -> std::io::Result<()> {
+    let words = fs::read_to_string("/command")?;
     let mut words = words.split_terminator('\0');
     if words.next() == Some("settle") {
         settle();
     }
-    let mut command = Command::new("/program");
-    for variable in words.by_ref().take_while(|word| !word.is_empty()) {
-        if let Some((name, value)) = variable.split_once('=') {
-            command.env(name, value);
+    while let Some(variables) = counted(&mut words) {
+        let call = counted(&mut words).unwrap_or_default();
+        let status = match run(&variables, &call, &outputs) {
+            Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            Err(error) => {
+                writeln!(outputs[1], "not started: {call:?}: {error}")?;
+                127
+            }
+        };
+        for output in &mut outputs {
+            output.write_all(b"\x1e")?;
         }
+        writeln!(control, "rc {status}")?;
     }
-    command.args(words).stdout(stdout).stderr(stderr).status()
+    writeln!(control, "down")
+}
+
+/// A number, and so many words.
+fn counted<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+    let count = words.next()?.parse().ok()?;
+    Some(words.take(count).collect())
+}
+
+fn run(variables: &[&str], call: &[&str], outputs: &[File; 2]) -> std::io::Result<ExitStatus> {
+    let [program, args @ ..] = call else { return Err(std::io::ErrorKind::InvalidInput.into()) };
+    let mut command = Command::new(program);
+    command.env_clear().envs(variables.iter().filter_map(|variable| variable.split_once('=')));
+    let [stdout, stderr] = outputs;
+    command.args(args).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?).status()
 }
 
 /// The kernel measures its counter anew in the first second or two, and changes over: all that was told to its clock

@@ -1,7 +1,7 @@
 //! Every clocksource that a kernel can be booted with, on one, two and four processors: whether the counter is fit is
 //! the kernel's verdict, and readings are right whoever answers.
 
-use crate::common::{CLOCKS, WAYS, guest, judge};
+use crate::common::{CLOCKS, WAYS, each, guest, judge};
 use clockwise_rig::Guest;
 
 /// Words for the kernel, and the clocksource that it must then use; `None` where it may do as it finds.
@@ -40,11 +40,11 @@ fn check(guest: &Guest, is_invariant: bool, source: Option<&str>, what: &str) {
 }
 
 fn check_all(processors: u32) {
-    for (words, source) in BOOTS {
-        let Some(guest) = guest() else { return };
-        let guest = guest.processors(processors).boots_with(words);
+    let Some(guest) = guest() else { return };
+    each(BOOTS, |(words, source)| {
+        let guest = guest.clone().processors(processors).boots_with(words);
         check(&guest, true, source, &format!("{words} on {processors}"));
-    }
+    });
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn the_kernels_verdict_is_followed_on_four_processors() {
 
 #[test]
 fn a_counter_that_promises_no_constant_rate_is_used_only_where_the_kernel_uses_it() {
-    for words in ["clocksource=tsc", "clocksource=hpet", "clocksource=acpi_pm"] {
-        let Some(guest) = guest() else { return };
-        let guest = guest.not_invariant().boots_with(words);
-        check(&guest, false, words.strip_prefix("clocksource="), &format!("{words}, no promise"));
-    }
+    let Some(guest) = guest() else { return };
+    each(["tsc", "hpet", "acpi_pm"], |source| {
+        let guest = guest.clone().not_invariant().boots_with(&format!("clocksource={source}"));
+        check(&guest, false, Some(source), &format!("{source}, no promise"));
+    });
 }

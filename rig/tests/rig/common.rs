@@ -1,8 +1,9 @@
 //! The programs that go into a guest, built once; and what the judge tells, taken apart.
 
-use clockwise_rig::{Guest, Kernel, Ran, installed};
+use clockwise_rig::{Guest, Kernel, Program, Ran, installed};
 use serde_json::Value;
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -24,15 +25,40 @@ struct Built {
     image: PathBuf,
 }
 
-/// A guest that will run the judge; `None` where QEMU or the kernel is missing, which was said.
+/// A guest; `None` where QEMU or the kernel is missing, which is said once. Where nothing may be left out
+/// (`CLOCKWISE_ALL_PROGRAMS`), that is a failure.
+#[track_caller]
 pub fn guest() -> Option<Guest> {
-    static KERNEL: LazyLock<Option<Kernel>> = LazyLock::new(|| {
+    static KERNEL: LazyLock<Result<Kernel, String>> = LazyLock::new(|| {
         let version = std::env::var("CLOCKWISE_KERNEL").unwrap_or_else(|_| "6.1".to_owned());
-        installed(&version, say)
+        let kernel = installed(&version);
+        if let Err(missing) = &kernel {
+            say(&format!("not tried here, what happens in virtual machines: {missing}"));
+        }
+        kernel
     });
-    let kernel = KERNEL.as_ref()?;
-    let guest = Guest::new(kernel, &built().init).file(&built().image, "image.so");
-    Some(guest.variable("LD_PRELOAD", "/image.so"))
+    match &*KERNEL {
+        Ok(kernel) => Some(Guest::new(kernel, &built().init)),
+        Err(missing) => {
+            assert!(std::env::var_os("CLOCKWISE_ALL_PROGRAMS").is_none(), "{missing}");
+            None
+        }
+    }
+}
+
+/// Does it for each at once; the guests wait for one another as long as the host's processors are taken.
+#[track_caller]
+pub fn each<T: Send, R: Send>(
+    cases: impl IntoIterator<Item = T>,
+    does: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let does = &does;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            cases.into_iter().map(|case| scope.spawn(move || does(case))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// Not captured, unlike what is printed, for it should be seen.
@@ -79,7 +105,10 @@ pub fn judge(guest: &Guest, acts: &[&str]) -> Told {
 pub fn judge_these(guest: &Guest, ways: &[&str], acts: &[&str]) -> Told {
     let ways = ways.join(",");
     let args: Vec<_> = [&*ways, THREADS].into_iter().chain(acts.iter().copied()).collect();
-    let ran = guest.run(&built().judge, &args).unwrap_or_else(|why| panic!("{acts:?}: {why}"));
+    let judge = Program::new(&built().judge).args(args.iter().copied());
+    let judge = judge.variable("LD_PRELOAD", "/image.so");
+    let guest = guest.clone().file(&built().image, "image.so");
+    let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{acts:?}: {why}"));
     assert!(ran.status <= 1, "{acts:?}: {ran:#?}");
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     let told = Told { lines: ran.stdout.lines().map(line).collect(), ran };

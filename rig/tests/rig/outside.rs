@@ -1,7 +1,7 @@
 //! What happens to the machine itself while its programs read the time: it is stopped, frozen, saved and brought back, put
 //! to sleep, and its counter is found wanting.
 
-use crate::common::{CLOCKS, Told, WAYS, guest, judge};
+use crate::common::{CLOCKS, Told, WAYS, each, guest, judge};
 use clockwise_rig::Act;
 
 const SOURCES: [&str; 3] = [
@@ -20,17 +20,15 @@ fn monitor(command: &str) -> Act {
 
 /// Reads, lets it happen, reads on; the same on each of the clocksources.
 fn survives(what: &str, sources: &[&str], happens: &[Act]) -> Vec<Told> {
-    let mut all = Vec::new();
-    for words in sources {
-        let Some(guest) = guest() else { return all };
-        let script = [Act::Wait("ready".to_owned()), Act::Sleep(300)];
-        let guest =
-            guest.boots_with(words).seconds(60).script(script.into_iter().chain(happens.to_vec()));
+    let Some(guest) = guest() else { return vec![] };
+    let script = [Act::Wait("ready".to_owned()), Act::Sleep(300)];
+    let guest = guest.seconds(60).script(script.into_iter().chain(happens.to_vec()));
+    each(sources, |words| {
+        let guest = guest.clone().boots_with(words);
         let told = judge(&guest, &["read=200", "say=ready", "read=3000", "note=after", "read=300"]);
         told.holds(&format!("{what}, {words}"));
-        all.push(told);
-    }
-    all
+        told
+    })
 }
 
 #[test]
@@ -89,9 +87,9 @@ fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
 
 #[test]
 fn a_machine_that_slept_goes_on_where_the_kernel_does() {
-    for words in SOURCES {
-        let Some(guest) = guest() else { return };
-        let guest = guest.boots_with(words).seconds(60);
+    let Some(guest) = guest() else { return };
+    each(SOURCES, |words| {
+        let guest = guest.clone().boots_with(words).seconds(60);
         let told = judge(&guest, &["read=200", "suspend=4", "read=300", "note=after"]);
         told.holds(&format!("sleep, {words}"));
         for way in WAYS {
@@ -101,5 +99,5 @@ fn a_machine_that_slept_goes_on_where_the_kernel_does() {
             }
             assert!(told.note("after", way, "BOOTTIME")["unfit"].is_null(), "{way}: {told:?}");
         }
-    }
+    });
 }

@@ -48,7 +48,10 @@ fn judge(args: &[String]) -> Result<u64, String> {
     let subjects = subjects.split(',').map(Subject::find).collect::<Result<Vec<_>, _>>()?;
     let threads: usize = threads.parse().map_err(|_| "THREADS is a number")?;
     let acts: Vec<Act> = acts.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
-    tell(&machine("start"));
+    let machine = machine("start");
+    tell(&machine);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let is_stale_at_times = machine["current"] == "hpet" && processors > 1;
     if threads == 0 {
         for subject in &subjects {
             for clock in FOLLOWED {
@@ -60,7 +63,12 @@ fn judge(args: &[String]) -> Result<u64, String> {
     }
     let none = || [const { i64::MIN }; FOLLOWED.len()].map(Into::into);
     let judged = subjects.into_iter().map(|subject| Judged { subject, latest: none() });
-    let shared = Shared { subjects: judged.collect(), is_over: false.into(), rests: false.into() };
+    let shared = Shared {
+        subjects: judged.collect(),
+        is_over: false.into(),
+        rests: false.into(),
+        is_stale_at_times,
+    };
     let (windows, found) = thread::scope(|scope| {
         let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| reader::run(&shared))).collect();
         let windows = act(&shared, &acts);
@@ -184,8 +192,14 @@ fn conclude(subject: &Subject, windows: &[Window], found: &[&Found]) -> u64 {
             "status": subject.status(clock).map(|status| told(&status)),
         }));
     }
+    let asked_again: u64 = found.iter().map(|found| found.asked_again).sum();
     let broken = broken.iter().sum::<u64>() + dropped;
-    tell(&json!({ "subject": subject.name(), "broken": broken, "suspects_dropped": dropped }));
+    tell(&json!({
+        "subject": subject.name(),
+        "broken": broken,
+        "suspects_dropped": dropped,
+        "asked_again": asked_again,
+    }));
     broken
 }
 
