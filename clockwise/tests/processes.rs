@@ -7,7 +7,9 @@ mod common;
 
 use clockwise::{Clock, ClockId, Instant, NoCounter, Origin, Refresher, SystemTime, Unfit, coarse};
 use clockwise_core::kernel::Errno;
-use common::process::{Verdict, filter, forbid_counter, fork, leave, tell, unshare_time};
+use common::process::{
+    Verdict, enter_time, filter, forbid_counter, fork, leave, tell, unshare_time,
+};
 use common::{CLOCKS, brackets, brackets_for, kernel, not_tried, say, unfit};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,6 +48,7 @@ fn the_program_of_the_children() {
         "forbidden" => without_the_counter(),
         "forbidden-coarse-first" => without_the_counter_and_coarse_first(),
         "no-sys" => without_sys(),
+        "no-vdso" => without_a_vdso(),
         "sandboxed" => sandboxed_before_the_first_read(),
         other => Err(format!("no such child: {other}")),
     };
@@ -109,7 +112,15 @@ fn a_process_that_has_read_the_clock_can_fork_into_a_time_namespace() {
             brackets_for(100).map(|_| ())
         });
         inside.wait()?;
-        brackets_for(20).map(|_| ())
+        brackets_for(20)?;
+        // A process may go there itself: its clock jumps, and ours follows with its next comparisons with the kernel's.
+        if let Err(error) = enter_time() {
+            tell(&format!("not tried here: a process that moves into a time namespace: {error}"));
+            return Ok(());
+        }
+        wrong(kernel(ClockId::MONOTONIC) < FAR_SECONDS * 1_000_000_000, || "not there".into())?;
+        while brackets().is_err() {}
+        brackets_for(100).map(|_| ())
     });
     child.wait().unwrap();
     assert!(Instant::now().as_nanos() >= i128::from(outer));
@@ -303,6 +314,25 @@ fn without_sys_the_kernel_answers() {
     command.args(["-U", "-r", "-m", "sh", "-c"]);
     command.args(["mount -t tmpfs none /sys && exec \"$0\" \"$@\""]);
     is_well("a process without /sys", &again(&mut command, "no-sys"));
+}
+
+fn without_a_vdso() -> Result<(), String> {
+    let vector = std::fs::read("/proc/self/auxv").map_err(|error| error.to_string())?;
+    wrong(!vector.is_empty(), || "the auxiliary vector is there".into())?;
+    brackets_for(200)?;
+    let status = Clock::monotonic().status().ok_or("a clock that is followed")?;
+    wrong(status.refreshes == 0 && status.unfit.is_none(), || format!("{status:?}"))?;
+    fork(|| brackets_for(50).map(|_| ())).wait()
+}
+
+/// What tells a process where its vDSO lies is hidden from it: the kernel is asked by real system calls.
+#[test]
+fn without_a_vdso_ours_is_the_kernels() {
+    let mut command = Command::new("unshare");
+    command.args(["-U", "-r", "-m", "sh", "-c"]);
+    // The number stays the same across exec.
+    command.args(["mount --bind /dev/null /proc/$$/auxv && exec \"$0\" \"$@\""]);
+    is_well("a process without a vDSO", &again(&mut command, "no-vdso"));
 }
 
 /// For so long, by the clock itself.

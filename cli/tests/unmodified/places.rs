@@ -109,6 +109,17 @@ fn clocks_answer_without_proc_and_sys_and_in_a_changed_root() {
     in_mounts(line, &compiled("clocks", &[])).tells_the_same(&Image::ALL);
 }
 
+/// From libc always; from the image too where a mount namespace can be had.
+#[test]
+fn clocks_answer_where_the_vdso_is_hidden() {
+    let hide = compiled("hide-vdso", &[]);
+    let hidden = judge("clocks").args(["no-vdso", "fork"]).by([&hide]);
+    let told = hidden.tells_the_same(&Image::ALL);
+    if can_unshare("a vDSO that is hidden from the image") {
+        assert_eq!(told, "hidden from all\nheld\n");
+    }
+}
+
 #[test]
 fn clocks_answer_under_limits() {
     for limit in ["no-descriptors", "no-memory", "no-locked-memory", "no-file-size"] {

@@ -145,6 +145,17 @@ pub fn unshare_time() -> Result<()> {
         .or_else(|_| checked(unsafe { libc::unshare(CLONE_NEWTIME | libc::CLONE_NEWUSER) }))
 }
 
+/// Moves this process into the time namespace of its future children.
+///
+/// # Errors
+/// Not permitted, or more than one thread.
+pub fn enter_time() -> Result<()> {
+    const CLONE_NEWTIME: libc::c_int = 0x80;
+    let there = std::fs::File::open("/proc/self/ns/time_for_children")?;
+    // SAFETY: takes integers, one of them an open file's.
+    checked(unsafe { libc::setns(std::os::fd::AsRawFd::as_raw_fd(&there), CLONE_NEWTIME) })
+}
+
 /// Has `handler` run at `signal`, on the stack of [`own_stack`] in threads that have one.
 pub fn handle(signal: i32, handler: extern "C" fn(i32)) {
     // SAFETY: a structure of integers, for which zeros are values.

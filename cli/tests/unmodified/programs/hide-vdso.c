@@ -6,7 +6,7 @@
  * Without the privilege for one (CAP_SYS_ADMIN) only libc's is hidden, and the program can see that.
  * The vDSO stays mapped; its descendants find it.
  *
- * Built and run by measure. usage: hide-vdso CMD ARGS... */
+ * Also built and run by bench/image/measure. usage: hide-vdso CMD ARGS... */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
