@@ -18,6 +18,13 @@ pub const WAYS: [&str; 2] = ["library", "image"];
 /// Threads that read meanwhile.
 const THREADS: &str = "4";
 
+/// On the counter, which nothing but the test may take away.
+pub const ON_TSC: &str = "clocksource=tsc tsc=reliable";
+
+/// Time is counted in instructions, one a nanosecond, and idle time is jumped over: the same in each run.
+pub const COUNTED: [&str; 4] =
+    ["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm"];
+
 /// The programs, optimised: emulated debug builds would take minutes.
 struct Built {
     init: PathBuf,
@@ -104,16 +111,27 @@ pub fn judge(guest: &Guest, acts: &[&str]) -> Told {
 #[track_caller]
 pub fn judge_these(guest: &Guest, ways: &[&str], acts: &[&str]) -> Told {
     let ways = ways.join(",");
-    let args: Vec<_> = [&*ways, THREADS].into_iter().chain(acts.iter().copied()).collect();
-    let judge = Program::new(&built().judge).args(args.iter().copied());
+    let words = ["read", &*ways, THREADS].into_iter().chain(acts.iter().copied());
+    run_judge(guest, &words.collect::<Vec<_>>())
+}
+
+/// Lets the judge compare prices, the cheapest of so many batches.
+#[track_caller]
+pub fn prices(guest: &Guest, batches: &str) -> Told {
+    run_judge(guest, &["price", &WAYS.join(","), batches])
+}
+
+#[track_caller]
+fn run_judge(guest: &Guest, words: &[&str]) -> Told {
+    let judge = Program::new(&built().judge).args(words.iter().copied());
     let judge = judge.variable("LD_PRELOAD", "/image.so");
     let guest = guest.clone().file(&built().image, "image.so");
-    let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{acts:?}: {why}"));
-    assert!(ran.status <= 1, "{acts:?}: {ran:#?}");
+    let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{words:?}: {why}"));
+    assert!(ran.status <= 1, "{words:?}: {ran:#?}");
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     let told = Told { lines: ran.stdout.lines().map(line).collect(), ran };
     if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
-        say(&format!("== {guest:?}\n== {args:?}\n{}", told.ran.stdout));
+        say(&format!("== {guest:?}\n== {words:?}\n{}", told.ran.stdout));
     }
     told
 }
@@ -156,6 +174,13 @@ impl Told {
         self.line(|line| {
             line["subject"] == way && line["clock"] == clock && line.get("readings").is_some()
         })
+    }
+
+    /// What a reading of ours, of libc's own and by the system call cost, in picoseconds.
+    #[track_caller]
+    pub fn price(&self, way: &str, clock: &str) -> [u64; 3] {
+        let line = self.line(|line| line["price"] == clock && line["subject"] == way);
+        ["ours_ps", "libcs_ps", "call_ps"].map(|name| line[name].as_u64().expect("a price"))
     }
 
     /// The status of a clock at that note.

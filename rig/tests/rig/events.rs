@@ -1,9 +1,6 @@
 //! What happens to the kernel's clock while four threads read it: it is set, steered, and put on another clocksource.
 
-use crate::common::{CLOCKS, Told, WAYS, guest, judge, judge_these};
-
-/// On the counter, which nothing but the test may take away.
-const ON_TSC: &str = "clocksource=tsc tsc=reliable";
+use crate::common::{CLOCKS, ON_TSC, Told, WAYS, guest, judge, judge_these};
 
 /// The last steps of a clock, the newest first, to the millisecond.
 fn steps_ms(told: &Told, way: &str, clock: &str) -> Vec<i64> {

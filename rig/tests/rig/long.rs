@@ -1,17 +1,11 @@
 //! Long lives: time is counted in instructions, and idle time is jumped over, so that hours pass in minutes.
 
-use crate::common::{CLOCKS, WAYS, guest, judge};
+use crate::common::{CLOCKS, COUNTED, ON_TSC, WAYS, guest, judge};
 
 #[test]
 fn a_day_passes_without_drift_or_overflow() {
     let Some(guest) = guest() else { return };
-    let guest = guest.boots_with("clocksource=tsc tsc=reliable").seconds(600);
-    let guest = guest.options(&[
-        "-icount",
-        "shift=0,sleep=off",
-        "-rtc",
-        "base=2026-01-01T00:00:00,clock=vm",
-    ]);
+    let guest = guest.boots_with(ON_TSC).options(&COUNTED).seconds(600);
     // A burst of readings every ten minutes, and reading all the time before and after.
     let told = judge(&guest, &["read=200", "rest=86400000", "read=300", "note=end"]);
     told.holds("a day");

@@ -9,3 +9,4 @@ mod common;
 mod events;
 mod long;
 mod outside;
+mod prices;

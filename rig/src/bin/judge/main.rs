@@ -1,9 +1,9 @@
 //! The program that runs in a guest: threads read our clocks between readings of the kernel's while the kernel's clock is
 //! set, steered and taken away; every reading is judged by core's laws.
 //!
-//! `judge SUBJECT,... THREADS ACT...` prints one JSON object a line: what was said, the status at each note, the first
+//! `judge read SUBJECT,... THREADS ACT...` prints one JSON object a line: what was said, the status at each note, the first
 //! broken laws, and for each clock what became of it. Exit status 0: no law was broken; 1: some were; 2: it could not
-//! be tried.
+//! be tried. `judge price SUBJECT,... BATCHES` prints what readings cost.
 
 mod acts;
 mod price;
@@ -12,7 +12,7 @@ mod subject;
 mod system;
 
 use acts::Act;
-use clockwise::Status;
+use clockwise::{ClockId, Status};
 use clockwise_core::clock::FOLLOWED;
 use reader::{Found, Judged, Shared, Suspect, Window};
 use serde_json::{Value, json};
@@ -42,25 +42,35 @@ fn main() -> ExitCode {
 
 /// How many laws were broken.
 fn judge(args: &[String]) -> Result<u64, String> {
-    let [subjects, threads, acts @ ..] = args else {
-        return Err("usage: judge SUBJECT,... THREADS ACT...".to_owned());
+    let [what, subjects, count, acts @ ..] = args else {
+        return Err("usage: judge read|price SUBJECT,... THREADS|BATCHES ACT...".to_owned());
     };
     let subjects = subjects.split(',').map(Subject::find).collect::<Result<Vec<_>, _>>()?;
-    let threads: usize = threads.parse().map_err(|_| "THREADS is a number")?;
+    let count: usize = count.parse().map_err(|_| format!("{count:?} is not a number"))?;
     let acts: Vec<Act> = acts.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+    match &**what {
+        "read" => read(subjects, count, &acts),
+        "price" => price(&subjects, count).map(|()| 0),
+        _ => Err(format!("judge {what:?}: read or price")),
+    }
+}
+
+fn price(subjects: &[Subject], batches: usize) -> Result<(), String> {
+    for subject in subjects {
+        for clock in FOLLOWED {
+            let told = price::prices(subject, clock, batches);
+            tell(&told.map_err(|errno| format!("{clock:?}: {errno}"))?);
+            note(subject, clock, "end");
+        }
+    }
+    Ok(())
+}
+
+fn read(subjects: Vec<Subject>, threads: usize, acts: &[Act]) -> Result<u64, String> {
     let machine = machine("start");
     tell(&machine);
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let is_stale_at_times = machine["current"] == "hpet" && processors > 1;
-    if threads == 0 {
-        for subject in &subjects {
-            for clock in FOLLOWED {
-                let told = price::prices(subject, clock);
-                tell(&told.map_err(|errno| format!("{clock:?}: {errno}"))?);
-            }
-        }
-        return Ok(0);
-    }
     let none = || [const { i64::MIN }; FOLLOWED.len()].map(Into::into);
     let judged = subjects.into_iter().map(|subject| Judged { subject, latest: none() });
     let shared = Shared {
@@ -71,7 +81,7 @@ fn judge(args: &[String]) -> Result<u64, String> {
     };
     let (windows, found) = thread::scope(|scope| {
         let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| reader::run(&shared))).collect();
-        let windows = act(&shared, &acts);
+        let windows = act(&shared, acts);
         shared.is_over.store(true, Ordering::Relaxed);
         let found = readers.into_iter().map(|reader| match reader.join() {
             Ok(found) => found.map_err(|errno| format!("a clock refuses: {errno}")),
@@ -107,7 +117,9 @@ fn act(shared: &Shared, acts: &[Act]) -> Result<Vec<Window>, String> {
             Act::Say(word) => tell(&json!({ "said": word })),
             Act::Note(name) => {
                 tell(&machine(name));
-                shared.subjects.iter().for_each(|judged| note(&judged.subject, name));
+                for judged in &shared.subjects {
+                    FOLLOWED.into_iter().for_each(|clock| note(&judged.subject, clock, name));
+                }
             }
             _ => {}
         }
@@ -122,12 +134,10 @@ fn rest(shared: &Shared, milliseconds: u64) {
     shared.rests.store(false, Ordering::Relaxed);
 }
 
-fn note(subject: &Subject, name: &str) {
-    for clock in FOLLOWED {
-        let status = subject.status(clock).map(|status| told(&status));
-        let clock = clock.name();
-        tell(&json!({ "note": name, "subject": subject.name(), "clock": clock, "status": status }));
-    }
+fn note(subject: &Subject, clock: ClockId, name: &str) {
+    let status = subject.status(clock).map(|status| told(&status));
+    let clock = clock.name();
+    tell(&json!({ "note": name, "subject": subject.name(), "clock": clock, "status": status }));
 }
 
 fn told(status: &Status) -> Value {
