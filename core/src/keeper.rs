@@ -4,7 +4,7 @@
 
 use crate::sample::{self, Sample, Taken};
 use crate::scale::Scale;
-use crate::timebase::{Change, Line, Mark, PERIOD_MAX_NS, PERIOD_NS, Timebase};
+use crate::timebase::{Change, Line, Mark, PERIOD_MAX_NS, PERIOD_NS, START_NS, Timebase};
 use crate::trust::Unfit;
 use crate::units::Ticks;
 
@@ -131,10 +131,20 @@ impl Keeper {
         if max_age_ns != 0 {
             return self.timebase.period_ns(max_age_ns);
         }
-        let sample = Ticks(self.narrowest.saturating_mul(2 * u64::from(sample::READINGS)));
-        let sample_ns = self.timebase.scale.nanos_saturating(sample);
-        let wanted_ns = sample_ns.saturating_mul(1_000).clamp(PERIOD_NS, PERIOD_MAX_NS);
+        let wanted_ns = self.sample_ns().saturating_mul(1_000).clamp(PERIOD_NS, PERIOD_MAX_NS);
         self.timebase.period_ns(wanted_ns)
+    }
+
+    /// What an undisturbed sample costs.
+    fn sample_ns(&self) -> u64 {
+        let sample = Ticks(self.narrowest.saturating_mul(2 * u64::from(sample::READINGS)));
+        self.timebase.scale.nanos_saturating(sample)
+    }
+
+    /// When to try again after a sample that was too wide for a first line: its readers may come in bursts, of which the
+    /// first reading is always a slow one.
+    pub(crate) fn retry_ns(&self) -> u64 {
+        self.sample_ns().saturating_mul(32).clamp(1, START_NS)
     }
 
     /// How late a first line may begin: meanwhile the kernel's answers are held below it. Four times what an undisturbed
@@ -204,6 +214,12 @@ impl Keeper {
     pub(crate) fn line_after(&self, line: &Line, max_age_ns: u64) -> Option<Line> {
         let next = self.timebase.line_after(line, self.period_ns(max_age_ns));
         next.filter(|next| self.timebase.error_at(next.end_ticks()) < MARGIN_NS / 2)
+    }
+
+    /// Whether the next reader should try again: the first reading of a burst may be a slow one, which is no sign that the
+    /// kernel is slow.
+    pub(crate) const fn wants_another(&self) -> bool {
+        self.wider % 2 == 1
     }
 
     /// Whether the sample and those before it are reason to leave the counter alone.

@@ -344,7 +344,9 @@ impl Timebase {
     /// After how long another sample can confirm the rate.
     #[must_use]
     pub fn confirm_ns(&self) -> u64 {
-        CONFIRM_NS.max(self.newest.error.saturating_mul(3 * 1_000_000 / CONFIRM_PPM))
+        // The next sample may be as wide as the last one was.
+        let error = self.newest.error.max(self.said.error);
+        CONFIRM_NS.max(error.saturating_mul(3 * 1_000_000 / CONFIRM_PPM))
     }
 
     /// For how long a line may hold: its own baseline at the start and after a slew, then `wanted_ns`.

@@ -376,6 +376,7 @@ fn publish(
             // Not due: whoever sampled had looked before this line began. The next would rest on a sample that is two
             // periods old at its end.
             Current::Line(line, _) if !line.is_half_over(now) => {}
+            Current::Line(..) if keeper.wants_another() => {}
             Current::Line(_, next) => bank.follow(next.as_ref(), source.counter.form()),
             Current::Ended => {}
             Current::None => begin(bank, source, keeper, told.nanos, now),
@@ -422,7 +423,7 @@ fn begin(
     // Nor one that lies below what others were given meanwhile (the machine slept while this thread was stopped).
     let floor_now = if source.may_step || floor == 0 { i64::MIN } else { bank.given() };
     let Some(line) = line.filter(|line| line.nanos >= floor_now) else {
-        bank.wait(heard, START_NS);
+        bank.wait(heard, keeper.retry_ns());
         return;
     };
     bank.take_out(source.may_step);

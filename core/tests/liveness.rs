@@ -37,6 +37,9 @@ struct World {
     anchor: Cell<(u64, i64)>,
     rate_ppb: Cell<i64>,
     kernel_cost_ns: Cell<u64>,
+    /// Reading the kernel costs as much more for a while after a pause, and since when it has been read without one.
+    cold_cost_ns: Cell<u64>,
+    warm_since_ns: Cell<u64>,
     /// When the kernel was read last.
     asked_ns: Cell<u64>,
     /// By how much the kernel's clock steps whenever it is read after a pause.
@@ -52,6 +55,8 @@ impl World {
             anchor: Cell::new((start, 5_000 * SECOND as i64)),
             rate_ppb: Cell::new(37_000),
             kernel_cost_ns: Cell::new(KERNEL_COST),
+            cold_cost_ns: Cell::new(0),
+            warm_since_ns: Cell::new(start),
             asked_ns: Cell::new(start),
             unrest_ns: Cell::new(0),
             death: Cell::new(None),
@@ -113,9 +118,12 @@ impl Kernel for Door<'_> {
         let world = self.0;
         if world.now_ns.get() - world.asked_ns.get() > 500 * US {
             world.steer(world.unrest_ns.get(), world.rate_ppb.get());
+            world.warm_since_ns.set(world.now_ns.get());
         }
+        let is_cold = world.now_ns.get() - world.warm_since_ns.get() < 5 * US;
+        let cold_ns = if is_cold { world.cold_cost_ns.get() } else { 0 };
         // Sooner or later within the call, so that brackets differ.
-        let cost = world.kernel_cost_ns.get();
+        let cost = world.kernel_cost_ns.get() + cold_ns;
         let before = cost * (world.now_ns.get() / 10 * 7 % 11) / 10;
         world.pass(before);
         world.die(Death::Sampling);
@@ -324,6 +332,23 @@ fn a_kernel_that_becomes_slow_to_read_is_left_alone_and_tried_again() {
     world.kernel_cost_ns.set(KERNEL_COST);
     machine.until_tried_again(21 * SECOND);
     machine.is_fast_again();
+}
+
+#[test]
+fn readings_in_bursts_come_from_the_counter_though_each_first_sample_is_a_wide_one() {
+    for cost in [KERNEL_COST, 300] {
+        let world = World::new();
+        world.kernel_cost_ns.set(cost);
+        world.cold_cost_ns.set(5 * cost);
+        let machine = Machine::new(&world, ClockId::MONOTONIC);
+        let mut fast = 0;
+        for burst in 0..200 {
+            world.pass(850 * US);
+            let counted = machine.run(500 * US);
+            fast += if burst < 20 { 0 } else { counted };
+        }
+        assert!(fast / 180 >= 800, "{} of a thousand: {:?}", fast / 180, machine.status());
+    }
 }
 
 #[test]
