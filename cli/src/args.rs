@@ -3,6 +3,7 @@
 //! Must never do anything: what a flag means is up to `cmd/`.
 
 mod calibrate;
+mod doctor;
 mod run;
 mod span;
 mod verify;
@@ -10,6 +11,7 @@ mod verify;
 pub use calibrate::Calibrate;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use doctor::Doctor;
 pub use run::{Form, Order, Run};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,6 +62,8 @@ pub enum Command {
     Verify(Box<Verify>),
     /// Measure the counter's frequency and its stability
     Calibrate(Calibrate),
+    /// Find out whether time here is slow, wrong or unsafe, why, and what to do
+    Doctor(Doctor),
     /// Print completions for a shell
     Completions {
         /// The shell

@@ -122,7 +122,7 @@ pub fn try_out(
 }
 
 /// All that a measuring thread does beside measuring: it starts, is pinned, yields, waits, ends.
-fn in_a_thread(cpu: Option<usize>) -> Result<(), Errno> {
+pub fn in_a_thread(cpu: Option<usize>) -> Result<(), Errno> {
     let work = move || {
         os::pin(&Vec::from_iter(cpu))?;
         std::thread::yield_now();

@@ -23,6 +23,8 @@ struct Place {
     value: AtomicI64,
     /// How many readings were left here; with none there is no value.
     count: AtomicU64,
+    /// The least that a reading of this thread was above the other's, known once the thread has ended.
+    closest: AtomicI64,
 }
 
 #[derive(Default)]
@@ -36,6 +38,7 @@ impl Exchange {
     pub fn run(&self, side: usize, read: impl Fn() -> Result<i64, Errno>) -> HandOver {
         let (mine, theirs) = (&self.places[side & 1], &self.places[!side & 1]);
         let (mut seen, mut last, mut given) = (HandOver::default(), None, 0);
+        let mut closest = i64::MAX;
         while !self.stop.0.load(Ordering::Relaxed) {
             for _ in 0..64 {
                 // The other's reading is known before ours begins, and ours is left after it ended:
@@ -49,6 +52,7 @@ impl Exchange {
                 if count > 0 && last != Some(value) {
                     last = Some(value);
                     seen.count += 1;
+                    closest = closest.min(ours.wrapping_sub(value));
                     if ours < value {
                         seen.violations += 1;
                         seen.worst = seen.worst.max(value.abs_diff(ours));
@@ -59,7 +63,19 @@ impl Exchange {
                 mine.count.store(given, Ordering::Release);
             }
         }
+        mine.closest.store(closest, Ordering::Release);
         seen
+    }
+
+    /// Between what the difference of the two clocks lies (that of side 0 minus that of side 1), in the source's unit, once
+    /// both have ended. Handing a reading over takes time, so that each way gives a limit.
+    pub fn difference(&self) -> Option<(i64, i64)> {
+        let of = |side: usize| {
+            let is_one = self.places[1 - side].count.load(Ordering::Acquire) > 0;
+            let closest = self.places[side].closest.load(Ordering::Acquire);
+            (is_one && closest < i64::MAX).then_some(closest)
+        };
+        Some((of(1)?.saturating_neg(), of(0)?))
     }
 
     /// Both threads end soon.
@@ -133,6 +149,27 @@ mod tests {
         // Left a hundred times and more, and the same time: one is handed over.
         let from_before = HandOver { count: 1, violations: 0, worst: 0 };
         assert_eq!(against(LibcClock(ClockId::MONOTONIC), i64::MIN), from_before);
+    }
+
+    #[test]
+    fn what_two_clocks_differ_by_lies_between_what_each_way_gives() {
+        let exchange = Exchange::default();
+        // The second clock is 5,000 s ahead of the first.
+        let ahead = 5_000_000_000_000;
+        let now = || LibcClock(ClockId::MONOTONIC).value();
+        assert_eq!(exchange.difference(), None);
+        std::thread::scope(|scope| {
+            let exchange = &exchange;
+            scope.spawn(move || exchange.run(0, now));
+            scope.spawn(move || exchange.run(1, move || now().map(|ns| ns + ahead)));
+            let given = |side: usize| exchange.places[side].count.load(Ordering::Relaxed);
+            while given(0) < 10_000 || given(1) < 10_000 {
+                std::thread::yield_now();
+            }
+            exchange.stop();
+        });
+        let (least, most) = exchange.difference().unwrap();
+        assert!(least <= -ahead && -ahead <= most, "{least} {most}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod availability;
 mod cache;
 mod calibrate;
 mod cmd;
+mod doctor;
 mod evaluate;
 mod exact;
 mod exchange;
@@ -94,6 +95,7 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             hear(interrupted)?;
             live(|live| cmd::calibrate::run(calibrate, style(cli.color), live, interrupted))
         }
+        Command::Doctor(doctor) => live(|live| cmd::doctor::run(doctor, style(cli.color), live)),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);

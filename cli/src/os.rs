@@ -12,6 +12,7 @@
 #![expect(unsafe_code, reason = "the C calls whose cost is measured have no other door")]
 #![expect(clippy::unnecessary_cast, reason = "C's types are narrower on 32-bit processors")]
 
+pub mod facts;
 pub mod launch;
 
 use clockwise_core::clock::STATUS_WORDS;

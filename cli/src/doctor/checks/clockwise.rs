@@ -1,0 +1,60 @@
+//! Clockwise's own verdict on the counter, by the judge that its clocks ask.
+
+use crate::doctor::facts::{AVAILABLE, CURRENT, Facts};
+use crate::doctor::finding::Finding;
+use crate::machine::Fact;
+use crate::prices;
+use clockwise_core::kernel::Errno;
+use clockwise_core::trust::{NoCounter, Unfit, judge};
+
+/// Whether Clockwise's clocks read the counter here.
+pub fn fit(facts: &Facts) -> Finding {
+    let is_live = facts.tree.is_live();
+    let verdict = if is_live { prices::fit() } else { judged(facts) };
+    let source =
+        if is_live { "clockwise_core::trust::assess" } else { "clockwise_core::trust::judge" };
+    let read = [CURRENT, AVAILABLE].map(|path| facts.tree.fact(path));
+    match verdict {
+        Ok(()) => Finding::good("the library, `clockwise run` and `verify` read the counter here")
+            .from(Fact::new("fit", source))
+            .with(read),
+        Err(unfit) => {
+            let text = unfit.to_string();
+            // Each reason ends with what to do.
+            let (why, remedy) = text.split_once(": ").unwrap_or((&text, "see clocksource/current"));
+            Finding::warning(format!(
+                "Clockwise's clocks follow the kernel here, no faster than it: {why}"
+            ))
+            .from(Fact::new(format!("unfit: {}", name(unfit)), source))
+            .with(read)
+            .remedy(remedy)
+        }
+    }
+}
+
+/// The same of a recording.
+fn judged(facts: &Facts) -> Result<(), Unfit> {
+    if facts.measured.counter_allowed.get() == Ok(&false) {
+        return Err(Unfit::NoCounter(NoCounter::Forbidden));
+    }
+    let read = |path: &str| {
+        facts.tree.bytes(path).map_err(|error| {
+            // As the kernel would say it.
+            Unfit::Unreadable(Errno(error.raw_os_error().unwrap_or(libc::EIO)))
+        })
+    };
+    let current = read(CURRENT)?;
+    let available = facts.tree.bytes(AVAILABLE).unwrap_or_default();
+    let by_cpuid = facts.measured.processor.get().ok().and_then(|cpu| cpu.invariant);
+    let invariant = by_cpuid.or_else(|| facts.cpu.is_invariant()).unwrap_or(false);
+    judge(&current, &available, || invariant)
+}
+
+fn name(unfit: Unfit) -> String {
+    match unfit {
+        Unfit::NoCounter(NoCounter::Forbidden) => "the counter is forbidden".to_owned(),
+        Unfit::NoCounter(NoCounter::NotThisProcessor) => "no counter".to_owned(),
+        Unfit::Unreadable(errno) => format!("unreadable ({errno})"),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
