@@ -57,6 +57,21 @@ impl Finding {
         Self { check: "", verdict, essential: false, says: says.into(), evidence, remedy, as_root }
     }
 
+    /// Without what would steer a terminal: a recording may say anything.
+    #[must_use]
+    pub fn printable(mut self) -> Self {
+        let texts = [Some(&mut self.says), self.remedy.as_mut()].into_iter().flatten();
+        let facts = self.evidence.iter_mut();
+        let facts = facts
+            .flat_map(|fact| [Some(&mut fact.source), fact.value.as_mut(), fact.reason.as_mut()]);
+        for text in texts.chain(facts.flatten()) {
+            if text.contains(char::is_control) {
+                *text = text.replace(char::is_control, " ");
+            }
+        }
+        self
+    }
+
     /// All is well.
     pub fn good(says: impl Into<String>) -> Self {
         Self::new(Verdict::Good, says)

@@ -42,6 +42,11 @@ pub fn prices(tools: &Tools) -> Result<Prices, String> {
     if !tools.libc {
         return Err("libc's clock cannot be read here".to_owned());
     }
+    // A batch is some ten microseconds.
+    let step = os::clock_getres(ClockId::MONOTONIC).map_or(0, |step| step.nanos());
+    if step > 1_000 {
+        return Err(format!("the clock moves in steps of {step} ns, too coarse to time calls by"));
+    }
     let libc = reads::unread(ClockId::MONOTONIC);
     let syscall = SystemClock(ClockId::MONOTONIC);
     let vdso = tools.vdso.map(|vdso| VdsoClock(vdso, ClockId::MONOTONIC));
@@ -109,13 +114,18 @@ pub fn share(tools: &Tools, window_ns: i64, tick: &mut dyn FnMut(f64)) -> Result
     }
     let refused = |errno: Errno| format!("getrusage(2): {errno}");
     let (start, before) = (tools.now_ns(), os::facts::cpu_times_ns().map_err(refused)?);
+    let mut shown = 0;
     loop {
         libc.batch(Mode::Throughput, 2_000);
         let elapsed = tools.now_ns().saturating_sub(start);
         if elapsed >= window_ns || elapsed < 0 {
             break;
         }
-        tick(elapsed as f64 / window_ns as f64);
+        // To draw costs what is measured here.
+        if elapsed - shown > window_ns / 8 {
+            shown = elapsed;
+            tick(elapsed as f64 / window_ns as f64);
+        }
     }
     let (window, after) =
         (tools.now_ns().saturating_sub(start), os::facts::cpu_times_ns().map_err(refused)?);

@@ -130,6 +130,6 @@ fn machine(facts: &Facts) -> String {
     if parts.is_empty() {
         "a machine that tells nothing of itself".to_owned()
     } else {
-        parts.join(", ")
+        parts.join(", ").replace(char::is_control, " ")
     }
 }

@@ -160,6 +160,7 @@ fn a_counter_that_was_forbidden_before_the_start_leaves_the_rest_measured() {
         "{words}"
     );
     assert!(words.contains("as the kernel tells it, by system calls"), "{words}");
+    crate::doctor::check_without_counter(&path);
     // No loader, so nothing that it could preload.
     let ran = run(&mut program(&path, &["verify", "--preload", "--for", "1s"])).exits(2);
     ran.says_only(&["the image is not active in this process", "static"]);

@@ -160,7 +160,7 @@ fn the_help_and_the_manual_page_of_run_name_every_flag() {
 
 #[test]
 fn a_command_s_own_flags_come_before_those_of_all_commands() {
-    for command in ["bench", "run", "verify", "calibrate"] {
+    for command in ["bench", "run", "verify", "calibrate", "doctor"] {
         let help = clockwise(&[command, "-h"]).exits(0).stdout;
         let flags = help.lines().filter_map(|line| {
             line.split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))

@@ -8,6 +8,7 @@ mod common;
 
 mod calibrate;
 mod denied;
+mod doctor;
 mod formats;
 mod help;
 mod input;

@@ -12,7 +12,7 @@ pub struct Cause {
     pub evidence: Vec<Fact>,
     /// What to do.
     pub remedy: String,
-    /// Whether it is only likely.
+    /// What root would add.
     pub as_root: Option<&'static str>,
 }
 
@@ -52,11 +52,12 @@ pub fn of(facts: &Facts, current: &str) -> Cause {
         return cause;
     }
     if is_listed {
-        return Cause::new(
-            "the TSC could be used, but another one was chosen after the boot, or is preferred by this kernel",
-            Fact::new("tsc is among them", super::super::facts::AVAILABLE),
-            SWITCH,
-        );
+        return Cause {
+            why: "the TSC could be used, but another was chosen after the boot, or is preferred by this kernel".to_owned(),
+            evidence: Vec::new(),
+            remedy: SWITCH.to_owned(),
+            as_root: None,
+        };
     }
     unlogged(facts)
 }
@@ -101,6 +102,15 @@ fn logged(facts: &Facts) -> Option<Cause> {
             why: "the processors' counters disagreed at the boot".to_owned(),
             evidence: Vec::new(),
             remedy: "update the firmware, which has to start all counters at once".to_owned(),
+            as_root: None,
+        }
+    } else if reason.starts_with("running on Hyper-V") {
+        Cause {
+            why: "this kernel leaves the TSC to the host on Hyper-V, which may change its rate".to_owned(),
+            evidence: Vec::new(),
+            remedy: "none needed: the host's clock is fast too; a newer kernel (5.15) on a newer host (Windows Server \
+                     2022) uses the TSC"
+                .to_owned(),
             as_root: None,
         }
     } else if reason.contains("unsynchronized") {

@@ -44,10 +44,14 @@ pub fn current(facts: &Facts) -> Finding {
     let evidence = [CURRENT, AVAILABLE].map(|path| facts.tree.fact(path));
     let Some(current) = facts.current() else {
         let why = evidence[0].reason.clone().unwrap_or_else(|| "it is empty".to_owned());
-        let gvisor = if facts.is_gvisor() { " (gVisor has none)" } else { "" };
-        return Finding::unknown(format!("the kernel's clocksource cannot be read: {why}{gvisor}"))
+        let remedy = if facts.is_gvisor() {
+            "none: gVisor has no clocksource to show; vdso/cost tells whether clocks are fast"
+        } else {
+            "mount /sys; vdso/cost tells whether clocks are fast all the same"
+        };
+        return Finding::unknown(format!("the kernel's clocksource cannot be read: {why}"))
             .with(evidence)
-            .remedy("mount /sys; vdso/cost tells whether clocks are fast all the same");
+            .remedy(remedy);
     };
     let is_listed = facts.available().iter().any(|name| name == "tsc");
     let known = KNOWN.iter().find(|(name, _)| *name == current);
@@ -66,14 +70,18 @@ pub fn current(facts: &Facts) -> Finding {
             Finding::good(format!("{current}: the host's clock, which programs read themselves"))
         }
         Some(Kind::Xen) => {
-            let finding = Finding::warning(
-                "xen: the host's clock; where the kernel does not give it to the vDSO, each read is a system call (vdso/cost tells)",
-            );
             let cause = cause::of(facts, &current);
-            finding.with(cause.evidence).remedy(cause.remedy)
+            Finding::warning(format!(
+                "xen: the host's clock; where the kernel does not give it to the vDSO, each read is a system call (vdso/cost \
+                 tells). Reason: {}",
+                cause.why
+            ))
+            .with(cause.evidence)
+            .remedy(cause.remedy)
         }
         Some(kind @ (Kind::Device | Kind::Ticks)) => slow(facts, &current, kind),
-        None => Finding::warning(format!("{current}: not known here; vdso/cost tells whether it is fast")),
+        None => Finding::warning(format!("{current}: not known here; vdso/cost tells whether it is fast"))
+            .remedy("if it is not, see whether available_clocksource has a better one"),
     };
     // What was read comes first, then what explains it.
     let mut finding = finding;
@@ -95,24 +103,30 @@ fn slow(facts: &Facts, current: &str, kind: Kind) -> Finding {
 
 /// What the kernel has complained of.
 pub fn log(facts: &Facts) -> Finding {
-    let is_complaint = |event: &Event| {
-        matches!(event, Event::Skewed(_) | Event::ReadBack | Event::Unstable(_) | Event::Refused)
+    // What was asked for at the boot, or is so by design, is no complaint.
+    let is_meant =
+        |reason: &str| reason.contains("boot parameter") || reason.starts_with("running on");
+    let is_complaint = |event: &Event| match event {
+        Event::Skewed(_) | Event::ReadBack | Event::Refused => true,
+        Event::Unstable(reason) => !is_meant(reason),
+        _ => false,
     };
     if let Some((_, line)) = facts.last(is_complaint) {
-        let count = facts.count(is_complaint);
-        let is_used = facts.current().is_some_and(|name| name.starts_with("tsc"));
-        let by_boot = facts.boot.against_tsc().is_some();
-        let says = format!(
-            "the kernel has complained of its clocksource {count} times; the last time: {line}"
-        );
+        let times = match facts.count(is_complaint) {
+            1 => "once".to_owned(),
+            count => format!("{count} times; the last time"),
+        };
         let switched = facts.last(|event| matches!(event, Event::Switched(_)));
-        let finding = Finding::warning(says)
-            .from(facts.logged(line))
-            .with(switched.map(|(_, line)| facts.logged(line)));
-        return finding.remedy(match (is_used, by_boot) {
-            (true, _) => "the TSC is in use all the same: watch whether it is given up later",
-            (false, true) => "none: it was asked for at the boot (clocksource/current)",
-            (false, false) => "see clocksource/current",
+        let is_used = facts.current().is_some_and(|name| name.starts_with("tsc"));
+        return Finding::warning(format!(
+            "the kernel has complained of a clocksource {times}: {line}"
+        ))
+        .from(facts.logged(line))
+        .with(switched.map(|(_, line)| facts.logged(line)))
+        .remedy(if is_used {
+            "the TSC is in use all the same: watch whether it is given up later"
+        } else {
+            "see clocksource/current"
         });
     }
     match &facts.log {
@@ -123,7 +137,11 @@ pub fn log(facts: &Facts) -> Finding {
             .from(facts.log_state()),
         Err(reason) => Finding::unknown(format!("the kernel's log cannot be read: {reason}"))
             .from(facts.log_state())
-            .remedy("run as root, or look with journalctl -k -b")
+            .remedy(if facts.tree.is_live() {
+                "run as root, or look with journalctl -k -b"
+            } else {
+                "record as root: then the log is recorded too"
+            })
             .root_adds((facts.is_root == Some(false)).then_some("root may read the kernel's log")),
     }
 }

@@ -1,5 +1,6 @@
 //! Clockwise's own verdict on the counter, by the judge that its clocks ask.
 
+use super::cause;
 use crate::doctor::facts::{AVAILABLE, CURRENT, Facts};
 use crate::doctor::finding::Finding;
 use crate::machine::Fact;
@@ -22,11 +23,18 @@ pub fn fit(facts: &Facts) -> Finding {
             let text = unfit.to_string();
             // Each reason ends with what to do.
             let (why, remedy) = text.split_once(": ").unwrap_or((&text, "see clocksource/current"));
+            // Why the kernel does not use the counter may be known better.
+            let cause = match (unfit, facts.current()) {
+                (Unfit::Rejected, Some(current)) => Some(cause::of(facts, &current)),
+                _ => None,
+            };
+            let remedy = cause.as_ref().map_or(remedy, |cause| &cause.remedy);
             Finding::warning(format!(
                 "Clockwise's clocks follow the kernel here, no faster than it: {why}"
             ))
             .from(Fact::new(format!("unfit: {}", name(unfit)), source))
             .with(read)
+            .with(cause.iter().flat_map(|cause| cause.evidence.clone()))
             .remedy(remedy)
         }
     }
@@ -55,6 +63,6 @@ fn name(unfit: Unfit) -> String {
         Unfit::NoCounter(NoCounter::Forbidden) => "the counter is forbidden".to_owned(),
         Unfit::NoCounter(NoCounter::NotThisProcessor) => "no counter".to_owned(),
         Unfit::Unreadable(errno) => format!("unreadable ({errno})"),
-        other => format!("{other:?}").to_lowercase(),
+        other => format!("{other:?}"),
     }
 }

@@ -86,7 +86,7 @@ pub fn tick(facts: &Facts) -> Finding {
         Ok(steps) => steps,
         Err(reason) => return Finding::unknown(format!("the tick was not measured: {reason}")),
     };
-    let ms = |ns: u64| digits(ns as f64 / 1e6);
+    let ms = |ns: u64| (ns as f64 / 1e3).round() / 1e3;
     let told = Fact::new(
         format!("MONOTONIC_COARSE {} ns, MONOTONIC {} ns", steps.tick_ns, steps.fine_ns),
         "clock_getres(2)",
@@ -225,7 +225,7 @@ pub fn cgroup(facts: &Facts) -> Finding {
             let throttled = throttled.and_then(|rest| rest.split_whitespace().next());
             Finding::warning(format!(
                 "CPU time is rationed to {} processors: when it is used up, all threads stop for up to 0.1 s",
-                digits(processors)
+                (processors * 100.0).round() / 100.0
             ))
             .from(fact)
             .with(throttled.map(|count| Fact::new(format!("nr_throttled {count}"), format!("{folder}/cpu.stat"))))

@@ -47,7 +47,8 @@ pub struct Check {
 impl Check {
     /// Asks.
     pub fn run(&self, facts: &Facts) -> Finding {
-        Finding { check: self.name, essential: self.essential, ..(self.run)(facts) }
+        let found = (self.run)(facts);
+        Finding { check: self.name, essential: self.essential, ..found }.printable()
     }
 }
 

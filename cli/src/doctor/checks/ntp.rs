@@ -152,13 +152,14 @@ pub fn rate(facts: &Facts) -> Finding {
                 Fact::new(format!("{ppm:+.1} ppm since the boot"), "MONOTONIC - MONOTONIC_RAW")
             }))
     };
-    if ppm.abs() > FAR_PPM {
+    let uncertainty = facts.measured.rate.get().map_or(0.0, |rate| rate.steering_uncertainty_ppm);
+    if ppm.abs() > FAR_PPM + uncertainty {
         return facts_of(
             Finding::warning(format!("MONOTONIC is made to go {ppm:+.0} ppm differently from the counter: the kernel's idea of its rate is wrong, or a large offset is being made up for"))
                 .remedy("if it stays so: reboot, so that the kernel measures the counter anew, or tell it (tsc_early_khz=); and see the time daemon's log"),
         );
     }
-    facts_of(Finding::good(if ppm.abs() < 0.005 {
+    facts_of(Finding::good(if ppm.abs() < 0.005 || ppm.abs() < uncertainty && told == Some(0.0) {
         "MONOTONIC goes at the counter's own rate: nobody corrects it".to_owned()
     } else {
         format!("MONOTONIC is corrected by {ppm:+.2} ppm")

@@ -1,5 +1,6 @@
 //! What stands between this process and the kernel's clocks.
 
+use super::price;
 use crate::doctor::facts::Facts;
 use crate::doctor::finding::Finding;
 use crate::doctor::parse::process::{Auxv, Maps, status_field, timens_offsets};
@@ -92,13 +93,26 @@ pub fn tracer(facts: &Facts) -> Finding {
 /// Libraries that make time up, by the beginning of their names.
 const FAKERS: [&str; 5] = ["libfaketime", "faketime", "libtimefaker", "libdatefudge", "datefudge"];
 
+/// The file's name.
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether it is a C library, or a program that has one linked in.
+pub fn is_libc(path: &str) -> bool {
+    let name = name(path);
+    name.starts_with("libc.")
+        || name.starts_with("libc-")
+        || name.contains("musl")
+        || !name.contains(".so")
+}
+
 /// Whether a library or another vDSO makes time up.
 pub fn preload(facts: &Facts) -> Finding {
     let maps = facts.tree.text("/proc/self/maps").map(|text| Maps::parse(&text));
     let libraries = maps.as_ref().map(|maps| maps.libraries.clone()).unwrap_or_default();
     let for_all = facts.tree.word(LD_SO_PRELOAD);
     let for_all_fact = for_all.clone().map(|text| Fact::new(text, LD_SO_PRELOAD));
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let is_faker = |path: &&String| FAKERS.iter().any(|faker| name(path).starts_with(faker));
     if let Some(faker) = libraries.iter().find(is_faker) {
         return Finding::bad(format!(
@@ -133,13 +147,6 @@ pub fn preload(facts: &Facts) -> Finding {
         .from(Fact::new(format!("{start:x}-{end:x} [vdso]"), "/proc/self/maps"))
         .remedy("find out who starts this program, and what its vDSO does");
     }
-    let is_libc = |path: &str| {
-        let name = name(path);
-        name.starts_with("libc.")
-            || name.starts_with("libc-")
-            || name.contains("musl")
-            || !name.contains(".so")
-    };
     if let Some(other) = clock_from.filter(|path| !is_libc(path)) {
         return Finding::warning(format!("{} answers in libc's place", name(&other)))
             .with(from)
@@ -203,8 +210,8 @@ pub fn slack(facts: &Facts) -> Finding {
                 .from(fact)
             } else {
                 Finding::warning(format!(
-                    "timers may fire {} us late: somebody has asked for that",
-                    ns / 1_000
+                    "timers may fire {} late: somebody has asked for that",
+                    price(ns as f64)
                 ))
                 .from(fact)
                 .remedy("prctl(PR_SET_TIMERSLACK, 50000), or TimerSlackNSec= of the unit")

@@ -79,7 +79,7 @@ pub fn frequency(facts: &Facts) -> Finding {
     let off = |hz: f64| (hz / rate.counter_hz - 1.0) * 1e6;
     let worst = claims.iter().max_by(|a, b| off(a.1).abs().total_cmp(&off(b.1).abs()));
     let finding = match worst {
-        Some(&(source, hz)) if off(hz).abs() > 1_000.0 => Finding::warning(format!(
+        Some(&(source, hz)) if off(hz).abs() > 1_000.0 + rate.uncertainty_ppm => Finding::warning(format!(
             "the counter runs at {measured}; {source} claims {}, {:+.0} ppm off",
             megahertz(hz),
             off(hz)

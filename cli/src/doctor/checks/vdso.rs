@@ -1,6 +1,6 @@
 //! Whether programs read clocks without entering the kernel.
 
-use super::price;
+use super::{price, process};
 use crate::doctor::facts::{CURRENT, Facts};
 use crate::doctor::finding::Finding;
 use crate::doctor::measured::{Prices, Share};
@@ -185,6 +185,23 @@ pub fn libc(facts: &Facts) -> Finding {
         return evidence(Finding::good(format!("{name}; there is no vDSO that it could use")));
     };
     let (libc, vdso) = (price(prices.libc_ns), price(vdso_ns));
+    if known.is_ok_and(|libc| libc.image) {
+        return evidence(Finding::good(format!(
+            "Clockwise's image answers in {name}'s place: {libc}"
+        )));
+    }
+    let other =
+        known.ok().and_then(|libc| libc.clock_from.clone()).filter(|path| !process::is_libc(path));
+    if let Some(other) = other {
+        let other = other.rsplit('/').next().unwrap_or_default();
+        return evidence(
+            Finding::warning(format!(
+                "{other} answers in {name}'s place: {libc}, and {vdso} straight"
+            ))
+            .from(Facts::measurement(measured(prices)))
+            .remedy("see process/preload"),
+        );
+    }
     let is_used = prices.libc_ns < 1.6 * vdso_ns + 10.0;
     let finding = if is_used {
         Finding::good(format!("{name} uses the vDSO: {libc}, and {vdso} straight"))
