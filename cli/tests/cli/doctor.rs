@@ -3,11 +3,12 @@
 mod rubbish;
 mod trees;
 
-use crate::common::process::{Verdict, filter, forbid_counter};
+use crate::common::process::{Verdict, filter, forbid_counter, is_root};
 use crate::common::terminal::run_on_terminals;
-use crate::common::{clockwise, folder, names_in, program, run, tool};
+use crate::common::{clockwise, folder, names_in, not_tried, program, run, tool};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 /// The findings, by check.
 fn findings(report: &Value) -> Vec<(&str, &Value)> {
@@ -156,6 +157,40 @@ fn a_filter_that_kills_for_the_clock_does_not_kill_the_doctor() {
         let report = ran.json();
         check(&report);
         assert!(report.to_string().contains("signal 31"), "{report:#}");
+    }
+}
+
+#[test]
+fn without_sys_and_without_proc_the_rest_is_told() {
+    let covered = |folder: &str, script: &str| {
+        let mut command = Command::new("unshare");
+        let script = format!("mount -t tmpfs none {folder} && {script}");
+        command.args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_clockwise")]);
+        command
+    };
+    if !is_root() {
+        return not_tried("an empty /sys or /proc", "only root may mount over it");
+    }
+    for (folder, essential) in [("/sys", "clocksource/current"), ("/proc", "vdso/mapped")] {
+        match covered(folder, &format!("ls {folder}")).output() {
+            Ok(output) if output.status.success() && output.stdout.is_empty() => {}
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return not_tried(&format!("an empty {folder}"), &why);
+            }
+            Err(error) => return not_tried("an empty folder", &error.to_string()),
+        }
+        let ran = run(&mut covered(folder, "exec \"$0\" doctor --format json"));
+        let report = ran.json();
+        check(&report);
+        let told = finding(&report, essential);
+        assert_ne!(told["verdict"], "bad", "{told:#}");
+        let evidence = told["evidence"].to_string();
+        assert!(evidence.contains("not there"), "{told:#}");
+        if folder == "/sys" {
+            assert_eq!(told["verdict"], "cannot tell");
+            assert_ne!(ran.code, Some(0));
+        }
     }
 }
 
