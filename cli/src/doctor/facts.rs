@@ -132,7 +132,18 @@ impl Facts {
     /// What root would add, where the log may not be read.
     pub fn log_as_root(&self) -> Option<&'static str> {
         (self.log.is_err() && self.is_root == Some(false))
-            .then_some("root may read the kernel's log, which gives the reason")
+            .then_some("the kernel's log would give the reason")
+    }
+
+    /// What to do where the log may not be read.
+    pub fn log_remedy(&self) -> &'static str {
+        match self.is_root {
+            None => "record as root: then the log is recorded too",
+            Some(false) => "run as root, or look with journalctl -k -b",
+            Some(true) => {
+                "run outside the sandbox, or with CAP_SYSLOG; or look with journalctl -k -b"
+            }
+        }
     }
 
     /// A word of the command line as evidence.

@@ -9,7 +9,6 @@ use crate::machine::words;
 use crate::render;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Which lines of a file are kept; all of them if there is no rule.
@@ -54,7 +53,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Makes it beside its place, before anything is measured.
+    /// Tells at once whether it can be made: nothing is left behind while it is only promised.
     ///
     /// # Errors
     /// In a sentence, with the remedy.
@@ -69,7 +68,9 @@ impl Recording {
         let mut beside = name.to_owned();
         beside.push(format!(".{}.part", std::process::id()));
         let recording = Self { beside: place.with_file_name(beside), place: place.to_owned() };
-        fs::DirBuilder::new().mode(0o755).create(&recording.beside).map_err(|error| {
+        let tried =
+            fs::create_dir(&recording.beside).and_then(|()| fs::remove_dir(&recording.beside));
+        tried.map_err(|error| {
             anyhow!(
                 "{shown} cannot be made: {}; give --record a folder where you may write",
                 words(&error)
@@ -83,8 +84,10 @@ impl Recording {
     /// # Errors
     /// In a sentence.
     pub fn finish(self, facts: &Facts) -> Result<usize> {
-        let written = self
-            .write(facts)
+        let made = fs::create_dir(&self.beside);
+        let written = made
+            .map_err(anyhow::Error::from)
+            .and_then(|()| self.write(facts))
             .with_context(|| format!("{} was not written", self.place.display()))?;
         if self.place.symlink_metadata().is_ok() {
             bail!("{} is there by now; give --record another folder", self.place.display());

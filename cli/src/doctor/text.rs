@@ -90,9 +90,11 @@ fn briefly(fact: &Fact) -> String {
 
 /// As much as a line holds; --format json has the rest.
 fn one_line(text: &str, room: usize) -> String {
-    let mut lines = wrapped(text, room.saturating_sub(4)).into_iter();
-    let first = lines.next().unwrap_or_default();
-    if lines.next().is_some() { format!("{first} ...]") } else { first }
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(room.saturating_sub(4)).collect();
+    format!("{cut}...]")
 }
 
 fn painted(text: &str, verdict: Verdict, style: Style) -> String {

@@ -194,6 +194,29 @@ fn without_sys_and_without_proc_the_rest_is_told() {
     }
 }
 
+#[test]
+fn without_root_it_says_what_root_would_add() {
+    let report = if is_root() {
+        let mut command = tool(&["doctor", "--only", "clocksource/log", "--format", "json"]);
+        std::os::unix::process::CommandExt::uid(&mut command, 60_111);
+        match command.output() {
+            Ok(output) => crate::common::Ran::from(output).json(),
+            Err(error) => return not_tried("another user", &error.to_string()),
+        }
+    } else {
+        clockwise(&["doctor", "--only", "clocksource/log", "--format", "json"]).json()
+    };
+    let log = finding(&report, "clocksource/log");
+    if log["verdict"] != "cannot tell" {
+        return not_tried("a log that only root may read", "anybody may read it here");
+    }
+    assert!(
+        log["as_root"].as_str().unwrap().contains("what the kernel has complained of"),
+        "{log:#}"
+    );
+    assert!(log["remedy"].as_str().unwrap().contains("run as root"), "{log:#}");
+}
+
 /// The doctor of a build without a loader, which would die of a forbidden counter before it could say so.
 pub fn check_without_counter(path: &Path) {
     let doctor = |format| {

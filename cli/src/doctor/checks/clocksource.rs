@@ -135,13 +135,11 @@ pub fn log(facts: &Facts) -> Finding {
         }
         Ok(_) => Finding::good("no complaint of a clocksource in what is left of the log")
             .from(facts.log_state()),
-        Err(reason) => Finding::unknown(format!("the kernel's log cannot be read: {reason}"))
+        Err(_) => Finding::unknown("the kernel's log cannot be read")
             .from(facts.log_state())
-            .remedy(if facts.tree.is_live() {
-                "run as root, or look with journalctl -k -b"
-            } else {
-                "record as root: then the log is recorded too"
-            })
-            .root_adds((facts.is_root == Some(false)).then_some("root may read the kernel's log")),
+            .remedy(facts.log_remedy())
+            .root_adds(
+                (facts.is_root == Some(false)).then_some("what the kernel has complained of"),
+            ),
     }
 }

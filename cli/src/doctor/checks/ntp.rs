@@ -37,6 +37,9 @@ fn timex(facts: &Facts) -> Result<(Timex, Fact), Finding> {
     }
 }
 
+/// systemd-timesyncd asks every half hour, by when the kernel adds a second to what it thinks possible.
+const FAR_US: u64 = 5_000_000;
+
 /// Whether somebody keeps the wall clock right.
 pub fn sync(facts: &Facts) -> Finding {
     if let Ok(clocks) = facts.measured.clocks.get()
@@ -52,8 +55,12 @@ pub fn sync(facts: &Facts) -> Finding {
         Err(finding) => return finding,
     };
     match timex.sync() {
-        Sync::Within(us) if us <= 1_000_000 => {
-            let (size, unit) = if us < 10_000 { (us as f64, "us") } else { (us as f64 / 1e3, "ms") };
+        Sync::Within(us) if us <= FAR_US => {
+            let (size, unit) = match us {
+                ..10_000 => (us as f64, "us"),
+                10_000..1_000_000 => (us as f64 / 1e3, "ms"),
+                _ => (us as f64 / 1e6, "s"),
+            };
             Finding::good(format!("the wall clock is kept, within {} {unit} of UTC", digits(size))).from(fact)
         }
         Sync::Within(us) => {

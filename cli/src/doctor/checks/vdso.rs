@@ -60,7 +60,10 @@ pub fn mapped(facts: &Facts) -> Finding {
     finding.from(named).from(seen)
 }
 
-/// Whether a read enters the kernel, by its price.
+/// No counter and no vDSO take so long by themselves.
+const DEAR_NS: f64 = 400.0;
+
+/// Whether a read enters the kernel, by its price and by whose time it takes.
 pub fn cost(facts: &Facts) -> Finding {
     let prices = match facts.measured.prices.get() {
         Ok(prices) => prices,
@@ -82,10 +85,14 @@ pub fn cost(facts: &Facts) -> Finding {
         ))
         .from(Facts::measurement(format!("libc {libc}")));
     };
-    let system_percent = share.map_or(0.0, |share| share.system_percent);
-    let is_slow = prices.libc_ns > 0.7 * syscall_ns || system_percent > 50.0;
-    let is_dear =
-        prices.libc_ns > 0.4 * syscall_ns || prices.libc_ns > 400.0 || system_percent > 15.0;
+    let ratio = prices.libc_ns / syscall_ns;
+    // A read that enters the kernel has the kernel's share of the time, and the price of the system call. Where system
+    // calls are cheap, a fast read may cost half of one.
+    let is_slow = match share {
+        Ok(share) => ratio > 0.6 && share.system_percent > 15.0,
+        Err(_) => ratio > 0.7,
+    };
+    let is_dear = ratio > 0.7 || prices.libc_ns > DEAR_NS;
     let syscall = price(syscall_ns);
     let finding = if is_slow {
         Finding::bad(format!(
@@ -99,9 +106,12 @@ pub fn cost(facts: &Facts) -> Finding {
         ))
         .remedy(remedy(facts, prices))
     } else {
-        let times = syscall_ns / prices.libc_ns;
+        let times = match syscall_ns / prices.libc_ns {
+            times @ ..10.0 => format!("{times:.1}"),
+            times => format!("{times:.0}"),
+        };
         Finding::good(format!(
-            "{libc} a read, {times:.1} times faster than by system call ({syscall})"
+            "{libc} a read, {times} times faster than by system call ({syscall})"
         ))
     };
     finding.from(Facts::measurement(measured(prices))).from(match share {
