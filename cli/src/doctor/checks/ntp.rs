@@ -199,17 +199,18 @@ pub fn rtc(facts: &Facts) -> Finding {
     };
     let off = i128::from(realtime) - i128::from(rtc);
     let read = Fact::new(format!("{realtime} s"), "REALTIME");
+    let apart = format!("{} s {}", off.unsigned_abs(), if off < 0 { "ahead of" } else { "behind" });
     let finding = match off.unsigned_abs() {
         0..=2 => Finding::good("the wall clock and the hardware's agree to the second"),
         3..=30 => Finding::good(format!(
-            "the hardware's clock is {off} s behind the wall clock, or as much ahead if negative; it drifts when nobody sets it"
+            "the hardware's clock is {apart} the wall clock: it drifts when nobody sets it"
         )),
         size if size % 1_800 <= 30 || size % 1_800 >= 1_770 => Finding::warning(format!(
-            "the hardware's clock is {off} s behind the wall clock: it tells local time, it seems"
+            "the hardware's clock is {apart} the wall clock: it tells local time, it seems"
         ))
         .remedy("timedatectl set-local-rtc 0, or live with it beside another system"),
         _ => Finding::warning(format!(
-            "the wall clock and the hardware's are {off} s apart: one of them is wrong"
+            "the hardware's clock is {apart} the wall clock: one of them is wrong"
         ))
         .remedy(
             "if ntp/sync is good, the hardware's is: hwclock --systohc; else see to ntp/sync first",

@@ -146,15 +146,13 @@ pub fn adjust(facts: &Facts) -> Finding {
             Finding::good(format!("no sign that the firmware has changed the counters; {flag}"))
                 .from(facts.log_state())
         }
-        Ok(_) => Finding::unknown("the log of the boot is overwritten, which would tell")
+        Ok(_) => Finding::unknown("the log of the boot, which would tell, is overwritten")
             .from(facts.log_state())
             .remedy("look for TSC ADJUST in journalctl -k -b; tsc/sync is the proof"),
-        Err(reason) => {
-            Finding::unknown(format!("the kernel's log cannot be read, which would tell: {reason}"))
-                .from(facts.log_state())
-                .remedy("tsc/sync is the proof")
-                .root_adds(facts.log_as_root())
-        }
+        Err(_) => Finding::unknown("the kernel's log, which would tell, cannot be read")
+            .from(facts.log_state())
+            .remedy("tsc/sync is the proof")
+            .root_adds(facts.log_as_root()),
     }
 }
 

@@ -14,7 +14,7 @@ type Expected =
     (&'static str, i32, &'static [(&'static str, &'static str, &'static str)], &'static str);
 
 #[rustfmt::skip]
-const EXPECTED: [Expected; 26] = [
+const EXPECTED: [Expected; 28] = [
     // an arm64 server: the counter is the clocksource.
     ("arm-server", 0, &[
 
@@ -49,6 +49,13 @@ const EXPECTED: [Expected; 26] = [
     ("gvisor", 2, &[
         ("clockwise/fit", WARNING, "mount /sys, or allow reading it"),
     ], "clocksource/current tsc/frequency tsc/sync process/slack ntp/sync ntp/leap ntp/tai ntp/rate ntp/rtc machine/tick"),
+    // a tracer that hides the vDSO, clocks that contradict each other.
+    ("hidden-vdso", 1, &[
+        ("vdso/mapped", BAD, "start the program without the tracer or sandbox that does so"),
+        ("vdso/cost", BAD, "see vdso/mapped"),
+        ("ntp/rtc", WARNING, "if ntp/sync is good, the hardware's is: hwclock --systohc"),
+        ("machine/suspend", WARNING, "see process/timens and process/preload"),
+    ], "clocksource/log tsc/adjust"),
     // a desktop booted with clocksource=hpet, its hardware's clock in local time.
     ("hpet-asked", 1, &[
         ("clocksource/current", BAD, "boot without clocksource=hpet"),
@@ -86,6 +93,19 @@ const EXPECTED: [Expected; 26] = [
         ("clocksource/current", BAD, "boot without notsc"),
         ("clockwise/fit", WARNING, "boot without notsc"),
     ], "vdso/cost vdso/libc tsc/frequency tsc/sync tsc/allowed tsc/traps process/slack ntp/sync ntp/leap ntp/tai ntp/rate ntp/rtc machine/tick machine/suspend"),
+    // a process of 32 bits, processors that differ, counters that warp.
+    ("old-32-bit", 1, &[
+        ("clocksource/current", BAD, "update the firmware, which has to start all counters at once"),
+        ("vdso/cost", BAD, "the vDSO is fast and libc does not use it: see vdso/libc and process/p"),
+        ("vdso/libc", BAD, "use a newer C library"),
+        ("clocksource/log", WARNING, "see clocksource/current"),
+        ("vdso/mapped", WARNING, "use a build for 64 bits"),
+        ("tsc/flags", WARNING, "update the firmware or its microcode"),
+        ("tsc/frequency", WARNING, "believe the measurement"),
+        ("tsc/adjust", WARNING, "update the firmware: it must leave the counters alone, also when it re"),
+        ("ntp/sync", WARNING, "see what the time daemon follows: chronyc sources, ntpq -p, timedatect"),
+        ("clockwise/fit", WARNING, "update the firmware, which has to start all counters at once"),
+    ], "ntp/rtc"),
     // a process whose vDSO was replaced, recorded by hand.
     ("other-vdso", 2, &[
         ("process/preload", WARNING, "find out who starts this program, and what its vDSO does"),
