@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  clockwise doctor                             every check, in two or three seconds
+  clockwise doctor                             every check, in two seconds
   clockwise doctor --only 'clocksource/*'      why the kernel does not use the TSC; nothing is measured
   clockwise doctor --only vdso/cost --only ntp/sync
   clockwise doctor --list                      the checks, and what each asks

@@ -78,6 +78,10 @@ impl Tree {
 
 /// A plain file, or one that the kernel makes up: a pipe would never end.
 fn open(path: &Path) -> io::Result<File> {
+    // To open a device may do something already.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a plain file"));
+    }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
 }

@@ -29,6 +29,7 @@ pub const COUNTED: [&str; 4] =
 struct Built {
     init: PathBuf,
     judge: PathBuf,
+    tool: PathBuf,
     image: PathBuf,
 }
 
@@ -84,13 +85,14 @@ fn built() -> &'static Built {
         cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         assert!(cargo.status().is_ok_and(|status| status.success()), "{cargo:?}");
         let program = |name: &str| target.join("release").join(name);
-        let mut tool = Command::new(program("clockwise"));
+        let path = program("clockwise");
+        let mut tool = Command::new(&path);
         tool.args(["run", "--print-image"]).env("XDG_CACHE_HOME", temporary.join("rig-cache"));
         let output = tool.output().expect("the tool starts");
         assert!(output.status.success(), "{tool:?}: {output:?}");
         let image = String::from_utf8(output.stdout).expect("UTF-8").trim_end().into();
         let (init, judge) = (program("clockwise-rig-init"), program("clockwise-rig-judge"));
-        Built { init, judge, image }
+        Built { init, judge, tool: path, image }
     });
     &BUILT
 }
@@ -119,6 +121,18 @@ pub fn judge_these(guest: &Guest, ways: &[&str], acts: &[&str]) -> Told {
 #[track_caller]
 pub fn prices(guest: &Guest, batches: &str) -> Told {
     run_judge(guest, &["price", &WAYS.join(","), batches])
+}
+
+/// What `clockwise doctor` finds, and its exit status.
+#[track_caller]
+pub fn doctor(guest: &Guest) -> (Value, i32) {
+    let tool = Program::new(&built().tool).args(["doctor", "--format", "json"]);
+    let [ran] = guest.run(&[tool]).unwrap_or_else(|why| panic!("{guest:?}: {why}"));
+    if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
+        say(&format!("== {guest:?}\n{}", ran.stdout));
+    }
+    let report = serde_json::from_str(&ran.stdout);
+    (report.unwrap_or_else(|error| panic!("{error}: {ran:#?}")), ran.status)
 }
 
 #[track_caller]

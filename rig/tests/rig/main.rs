@@ -6,6 +6,7 @@
 
 mod boots;
 mod common;
+mod doctor;
 mod events;
 mod long;
 mod outside;
