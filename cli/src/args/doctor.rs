@@ -9,23 +9,23 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   clockwise doctor                             every check, in two seconds
-  clockwise doctor --only 'clocksource/*'      why the kernel does not use the TSC; nothing is measured
+  clockwise doctor --only 'clocksource/*'      why the TSC is not used; nothing is measured
   clockwise doctor --only vdso/cost --only ntp/sync
   clockwise doctor --list                      the checks, and what each asks
   clockwise doctor --format json               for a program
-  clockwise doctor --record web1               what the checks read here, as a folder for somebody else
-  clockwise doctor --root web1                 the verdict on such a folder
+  clockwise doctor --record web1               what the checks read here, for somebody else
+  clockwise doctor --root web1                 the verdict on such a recording
 
-A recording is a folder with copies of the files below /proc and /sys that the findings name, `dmesg`
-(the kernel's log) and `measured.json` (what no file tells; without it, what was not measured cannot
-be told). --record writes one, with the lines that matter and no others.
+A recording is a folder with copies of the files below /proc and /sys that the findings name, with
+`dmesg` (the kernel's log) and `measured.json` (what no file tells; without it, what was not
+measured cannot be told). --record writes one, with the lines that matter and no others.
 
-Nothing on the machine is changed. Root is not needed: what root would add stands beside each check.
+Nothing on the machine is changed. Root is not needed: what it would add stands beside the check.
 
 Exit status: 0 nothing is bad, warnings included; 1 something is bad; 2 nothing is bad, but a check
-that --list marks `must be told` could not be told, or one that was chosen by --only; or wrong usage.")]
+that --list marks, or one that was chosen by --only, could not be told; or wrong usage.")]
 pub struct Doctor {
-    /// Only the checks whose name matches; may be given more than once
+    /// Only the checks whose name matches, as in 'tsc/*'; may be given more than once
     #[arg(long, value_name = "CHECK", value_parser = pattern)]
     pub only: Vec<glob::Pattern>,
     /// Only say what the checks are
