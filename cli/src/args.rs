@@ -3,12 +3,14 @@
 //! Must never do anything: what a flag means is up to `cmd/`.
 
 mod calibrate;
+mod choose;
 mod doctor;
 mod run;
 mod span;
 mod verify;
 
 pub use calibrate::Calibrate;
+pub use choose::{Choose, precision};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use doctor::Doctor;
@@ -62,6 +64,8 @@ pub enum Command {
     Verify(Box<Verify>),
     /// Measure the counter's frequency and its stability
     Calibrate(Calibrate),
+    /// Say which clock meets a need here, and how to read it
+    Choose(Choose),
     /// Find out whether time here is slow, wrong or unsafe, why, and what to do
     Doctor(Doctor),
     /// Print completions for a shell

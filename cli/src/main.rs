@@ -6,6 +6,7 @@ mod args;
 mod availability;
 mod cache;
 mod calibrate;
+mod choose;
 mod cmd;
 mod doctor;
 mod evaluate;
@@ -43,7 +44,8 @@ mod verify;
 mod world;
 
 use anyhow::Result;
-use args::{Cli, Color, Command};
+use args::{Choose, Cli, Color, Command};
+use choose::ask::Asking;
 use clap::{CommandFactory, Parser};
 use clockwise_core::counter::Hardware;
 use cmd::Answer;
@@ -95,6 +97,7 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             hear(interrupted)?;
             live(|live| cmd::calibrate::run(calibrate, style(cli.color), live, interrupted))
         }
+        Command::Choose(choose) => choice(choose, style(cli.color), interrupted),
         Command::Doctor(doctor) => live(|live| cmd::doctor::run(doctor, style(cli.color), live)),
         Command::Completions { shell } => {
             let mut text = Vec::new();
@@ -103,6 +106,18 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
         }
         Command::Man { command } => plain(manual::page(command.as_deref())?),
     }
+}
+
+/// Asks, where nobody says what for and there is a terminal to ask on; then measures.
+fn choice(args: &Choose, style: Style, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stderr());
+    let terminal = io::stdin().is_terminal() && output.is_terminal();
+    let asking = terminal.then_some(Asking { input: &mut input, output: &mut output });
+    // A signal ends the questions at once, and a measurement with a word.
+    let needs = cmd::choose::needs(args, asking)?;
+    hear(interrupted)?;
+    let mut watch = progress::Progress::new(false, Arc::clone(interrupted));
+    cmd::choose::run(args, needs.as_ref(), style, &mut watch)
 }
 
 /// Lets the first signal ask for what there is, and the second end the tool at once.

@@ -10,7 +10,7 @@ use crate::memory;
 use crate::os;
 use crate::pair::Pair;
 use crate::reads::{Loops, Mode};
-use crate::sources;
+use crate::sources::{self, Source};
 use crate::world::{Batch, Cold, LONG_NS, Long, Singles, Stand, World};
 use anyhow::{Result, bail};
 use clockwise_core::counter::Hardware;
@@ -51,6 +51,14 @@ impl Real {
     /// # Errors
     /// If the processors are not allowed, or no clock works to measure against.
     pub fn new(cpus: Option<&[usize]>) -> Result<Self> {
+        Self::with(cpus, Vec::new())
+    }
+
+    /// The same with more rows in its table.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn with(cpus: Option<&[usize]>, more: Vec<Source>) -> Result<Self> {
         try_start()?;
         let allowed = os::allowed_cpus().unwrap_or_else(|_| vec![0]);
         let cpus = match cpus {
@@ -70,7 +78,8 @@ impl Real {
         };
         let vdso = Vdso::find().map_err(|reason| reason.to_string());
         let counter = Hardware::find();
-        let sources = sources::table(&vdso);
+        let mut sources = sources::table(&vdso);
+        sources.extend(more);
         let machine =
             Machine::read(&Root::real(), vdso.as_ref().map(|_| ()).map_err(String::as_str), &cpus);
         let Tried { instruments, threads, resolutions, available } =

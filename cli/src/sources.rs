@@ -31,6 +31,8 @@ pub enum Via {
     Syscall,
     /// Rust's standard library.
     Std,
+    /// Our library, or the code of our image.
+    Clockwise,
 }
 
 impl Via {
@@ -43,6 +45,7 @@ impl Via {
             Self::Vdso => "vdso",
             Self::Syscall => "syscall",
             Self::Std => "std",
+            Self::Clockwise => "clockwise",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod calibrate;
+pub mod choose;
 pub mod doctor;
 pub mod run;
 pub mod verify;
