@@ -7,6 +7,7 @@
 mod common;
 
 mod calibrate;
+mod choose;
 mod denied;
 mod doctor;
 mod formats;
