@@ -12,7 +12,10 @@ mod vdso;
 
 use crate::units::Timespec;
 use core::fmt;
-pub use system::{System, UtcError, map_shared, sharpen_timers, utc_error, who};
+pub use system::{
+    System, UtcError, copy_own, each_executable_mapping, is_filtered, map_shared, sharpen_timers,
+    thread_number, utc_error, who,
+};
 pub(crate) use system::{counter_forbidden, read_file, wipe_on_fork};
 pub use vdso::{NoVdso, Vdso};
 

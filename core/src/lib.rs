@@ -68,6 +68,8 @@ mod arch;
 
 pub mod elf;
 
+pub mod maps;
+
 pub mod kernel;
 
 pub mod page;
@@ -102,6 +104,9 @@ pub mod clock;
 
 #[cfg(not(all(test, loom)))]
 pub mod board;
+
+#[cfg(all(target_has_atomic = "64", not(all(test, loom))))]
+pub mod sites;
 
 pub mod settings;
 

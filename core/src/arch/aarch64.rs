@@ -11,6 +11,7 @@
 use super::{Numbers, VdsoNames};
 use crate::processor::{CpuFacts, Form, FormVisitor, Order};
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const HAS_COUNTER: bool = true;
 
@@ -28,6 +29,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     adjtimex: 171,
     mmap: 222,
     getpid: 172,
+    gettid: 178,
+    process_vm_readv: 270,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -86,6 +89,12 @@ pub(crate) fn zero_from(value: u64) -> u64 {
         asm!("and {0}, {1}, xzr", out(reg) zero, in(reg) value, options(nomem, nostack, pure))
     };
     zero
+}
+
+/// There is no such instruction that does not concern other threads too.
+#[inline(always)]
+pub(crate) fn increment(word: &AtomicU64) {
+    word.fetch_add(1, Ordering::Relaxed);
 }
 
 /// # Safety

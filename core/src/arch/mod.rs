@@ -13,6 +13,7 @@
 //! * `visit_forms(visitor)`: every way to read the counter, for measuring them against each other;
 //! * `facts()`: what the processor says of itself; `counter_is_invariant()`: whether it promises that the counter
 //!   keeps its rate and never stops;
+//! * `increment(word)`: adds one to a word that no other thread writes to, whatever signal comes;
 //! * `syscall(number, arguments)` and its numbers ([`NR`]); [`VDSO`]: the names of the vDSO's
 //!   functions. Both are `None` where this crate knows no way to make a system call.
 //!
@@ -49,6 +50,8 @@ pub(crate) struct Numbers {
     pub(crate) adjtimex: usize,
     pub(crate) mmap: usize,
     pub(crate) getpid: usize,
+    pub(crate) gettid: usize,
+    pub(crate) process_vm_readv: usize,
 }
 
 /// The names of the vDSO's functions and the symbol version they carry.

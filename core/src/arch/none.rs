@@ -33,6 +33,11 @@ pub(crate) fn zero_from(value: u64) -> u64 {
     core::hint::black_box(value) & core::hint::black_box(0)
 }
 
+#[cfg(target_has_atomic = "64")]
+pub(crate) fn increment(word: &core::sync::atomic::AtomicU64) {
+    word.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+}
+
 /// # Safety
 /// None needed: it makes no call. `unsafe` to have the shape of the others.
 #[expect(unsafe_code, reason = "the same signature as on processors that do make the call")]

@@ -29,6 +29,8 @@ pub(crate) const NR: Option<Numbers> = Some(Numbers {
     adjtimex: 159,
     mmap: 9,
     getpid: 39,
+    gettid: 186,
+    process_vm_readv: 310,
 });
 
 pub(crate) const VDSO: Option<VdsoNames> = Some(VdsoNames {
@@ -131,6 +133,14 @@ pub(crate) fn zero_from(value: u64) -> u64 {
     // SAFETY: registers only. `and` with 0 is not a zeroing idiom: it waits for its operand.
     unsafe { asm!("and {0}, 0", inlateout(reg) value => zero, options(nomem, nostack, pure)) };
     zero
+}
+
+/// One instruction, which a signal comes before or after; without the lock that other threads would need.
+#[inline(always)]
+pub(crate) fn increment(word: &AtomicU64) {
+    let word = word.as_ptr();
+    // SAFETY: a word that is there and may be written to, as a reference to an atomic says.
+    unsafe { asm!("inc qword ptr [{}]", in(reg) word, options(nostack)) };
 }
 
 /// # Safety

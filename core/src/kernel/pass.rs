@@ -93,6 +93,21 @@ pub unsafe fn time_zone(zone: *mut [i32; 2]) -> i32 {
     }
 }
 
+/// `gettimeofday`: 0, or the error negative.
+///
+/// # Safety
+/// As for the system call: both are null or may be written to.
+pub unsafe fn gettimeofday(time: *mut [i64; 2], zone: *mut [i32; 2]) -> i32 {
+    match shared_gettimeofday() {
+        // SAFETY: the caller vouches for the pointers.
+        Some(function) => unsafe { function(time.cast(), zone.cast()) },
+        // SAFETY: as above.
+        None => unsafe {
+            call(|nr| Some(nr.gettimeofday), [time as usize, zone as usize, 0, 0, 0, 0]) as i32
+        },
+    }
+}
+
 /// The vDSO's `time`, if it was found: 3 ns, to whose result nothing needs to be done.
 #[inline(always)]
 pub fn found_time() -> Option<unsafe extern "C" fn(*mut i64) -> i64> {

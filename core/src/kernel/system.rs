@@ -9,6 +9,7 @@
 
 use super::{ClockId, Errno};
 use crate::arch;
+use crate::maps::{Mapping, Maps};
 use crate::units::Timespec;
 use core::ffi::CStr;
 
@@ -127,6 +128,63 @@ pub(super) fn read_proc_file<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a 
         result == 0 && statfs[0] == PROC_SUPER_MAGIC
     };
     read(path, room, is_made_up)
+}
+
+/// The executable mappings of this process; whether it could be asked. As many system calls as it takes to read a file
+/// in pieces of a kilobyte.
+pub fn each_executable_mapping(mut tell: impl FnMut(Mapping<'_>)) -> bool {
+    let Some(nr) = arch::NR else { return false };
+    let path = c"/proc/self/maps".as_ptr() as usize;
+    // SAFETY: the path is a C string.
+    let opened = unsafe { arch::syscall(nr.openat, [AT_FDCWD, path, O_CLOEXEC, 0, 0, 0]) };
+    let Ok(file) = checked(opened) else { return false };
+    let mut maps = Maps::<1024>::default();
+    loop {
+        let room = maps.room();
+        let (at, length) = (room.as_mut_ptr() as usize, room.len());
+        // SAFETY: writes at most `length` bytes.
+        match checked(unsafe { arch::syscall(nr.read, [file, at, length, 0, 0, 0]) }) {
+            Ok(bytes) if bytes > 0 => maps.put(bytes, &mut tell),
+            _ => break,
+        }
+    }
+    // SAFETY: the descriptor was opened above and is used by nobody else.
+    unsafe { arch::syscall(nr.close, [file, 0, 0, 0, 0, 0]) };
+    true
+}
+
+/// Copies words of this process, whose number it is, from an address that may be no one's: how many of them could be
+/// read. The kernel looks, so that nothing faults; 0 where it may not be asked.
+pub fn copy_own(process: u64, address: u64, words: &mut [u64]) -> usize {
+    const PAGE: usize = 4096;
+    let Some(nr) = arch::NR else { return 0 };
+    let (from, bytes) = (address as usize, size_of_val(words));
+    // In two pieces, since one is copied as a whole or not at all.
+    let first = bytes.min(PAGE - from % PAGE);
+    let remote = [[from, first], [from.wrapping_add(first), bytes - first]];
+    let local = [words.as_mut_ptr() as usize, bytes];
+    let arguments =
+        [process as usize, &raw const local as usize, 1, &raw const remote as usize, 2, 0];
+    // SAFETY: writes at most so many bytes to `words`, and reads the two lists.
+    let copied = checked(unsafe { arch::syscall(nr.process_vm_readv, arguments) });
+    copied.unwrap_or(0) / 8
+}
+
+/// The number of this thread; 0 where that cannot be asked.
+#[must_use]
+pub fn thread_number() -> u64 {
+    let Some(nr) = arch::NR else { return 0 };
+    // SAFETY: touches no memory.
+    checked(unsafe { arch::syscall(nr.gettid, [0; 6]) }).unwrap_or(0) as u64
+}
+
+/// Whether system calls of this thread are filtered (seccomp).
+#[must_use]
+pub fn is_filtered() -> bool {
+    const PR_GET_SECCOMP: usize = 21;
+    let Some(nr) = arch::NR else { return true };
+    // SAFETY: touches no memory. A kernel without seccomp refuses, and filters nothing.
+    unsafe { arch::syscall(nr.prctl, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) > 0 }
 }
 
 fn read<'a>(
