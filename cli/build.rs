@@ -1,21 +1,35 @@
-//! Builds the image (`preload/`), so that it travels inside the tool: one file to install, and the two always fit.
+//! Builds the image (`preload/`) and the one that counts (`preload/profile/`), so that they travel inside the tool: one
+//! file to install, and all always fit.
 //!
-//! In a folder of its own and free of this build's flags: what it must be is stated in `preload/Cargo.toml` alone.
+//! In folders of their own and free of this build's flags: what they must be is stated in their `Cargo.toml` alone.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() -> Result<(), String> {
-    let variable = |name: &str| env::var(name).unwrap_or_default();
     let preload = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../preload");
     for watched in
         ["src", "build.rs", "Cargo.toml", "Cargo.lock", "../core/src", "../core/Cargo.toml"]
     {
         println!("cargo::rerun-if-changed={}", preload.join(watched).display());
     }
+    let profile = preload.join("profile");
+    for watched in ["src", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", profile.join(watched).display());
+    }
     println!("cargo::rerun-if-changed=build.rs");
-    let place = PathBuf::from(variable("OUT_DIR")).join("clockwise.so");
+    build(&preload, "libclockwise_preload.so", "clockwise.so")?;
+    build(&profile, "libclockwise_profile.so", "profile.so")
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// Builds the package in `source`, whose library has the name `built`, and lays that as `placed`.
+fn build(source: &Path, built: &str, placed: &str) -> Result<(), String> {
+    let place = PathBuf::from(variable("OUT_DIR")).join(placed);
     if variable("CARGO_CFG_TARGET_OS") != "linux" || !has_image(&variable("CARGO_CFG_TARGET_ARCH"))
     {
         // The tool says that it has none.
@@ -26,7 +40,7 @@ fn main() -> Result<(), String> {
     let folder = PathBuf::from(variable("OUT_DIR")).join("image");
     let mut cargo = Command::new(variable("CARGO"));
     cargo.args(["build", "--release", "--locked", "--offline", "--quiet", "--target", &target]);
-    cargo.arg("--target-dir").arg(&folder).current_dir(&preload);
+    cargo.arg("--target-dir").arg(&folder).current_dir(source);
     let foreign = |name: &str| {
         name.starts_with("CARGO_PROFILE_")
             || name.starts_with("CARGO_FEATURE_")
@@ -39,11 +53,11 @@ fn main() -> Result<(), String> {
             cargo.env_remove(name);
         }
     }
-    let built = cargo.status();
-    if !built.as_ref().is_ok_and(|status| status.success()) {
-        return Err(format!("the image was not built for {target} from preload/: {built:?}"));
+    let status = cargo.status();
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        return Err(format!("{built} was not built for {target} from {source:?}: {status:?}"));
     }
-    let image = folder.join(&target).join("release/libclockwise_preload.so");
+    let image = folder.join(&target).join("release").join(built);
     let bytes = std::fs::read(&image).map_err(|error| format!("{}: {error}", image.display()))?;
     put(&place, &bytes)
 }

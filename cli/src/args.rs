@@ -5,6 +5,7 @@
 mod calibrate;
 mod choose;
 mod doctor;
+mod profile;
 mod run;
 mod span;
 mod verify;
@@ -14,6 +15,7 @@ pub use choose::{Choose, precision};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use doctor::Doctor;
+pub use profile::{Profile, ProfileForm};
 pub use run::{Form, Order, Run};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,6 +62,8 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Start a program whose clocks are read from the counter
     Run(Box<Run>),
+    /// Count how often a program asks for the time, from where, and what that costs
+    Profile(Box<Profile>),
     /// Verify our clock against the kernel's, reading by reading
     Verify(Box<Verify>),
     /// Measure the counter's frequency and its stability

@@ -41,7 +41,7 @@ const ANOTHER: &str = "set XDG_CACHE_HOME to a folder of your own";
 /// In one sentence, with the remedy.
 pub fn lay(choice: &Choice<'_>) -> Result<PathBuf, Unlaid> {
     let folder = Folder::find()?;
-    folder.lay(&configured(choice)?)
+    folder.lay(&configured(IMAGE, choice)?)
 }
 
 /// Where an image lies, or would.
@@ -58,17 +58,17 @@ pub struct Place {
 /// # Errors
 /// As for [`lay`].
 pub fn place(choice: &Choice<'_>) -> Result<Place, Unlaid> {
-    Folder::find()?.place(&configured(choice)?)
+    Folder::find()?.place(&configured(IMAGE, choice)?)
 }
 
-/// The image with these settings.
-fn configured(choice: &Choice<'_>) -> Result<Vec<u8>, Unlaid> {
-    if IMAGE.is_empty() {
+/// An image with these settings.
+fn configured(image: &[u8], choice: &Choice<'_>) -> Result<Vec<u8>, Unlaid> {
+    if image.is_empty() {
         let why = "this build has no image: there is none for this processor or system, and programs can only start \
                    with the kernel's clock";
         return Err(Unlaid::Unable(why.to_owned()));
     }
-    let mut image = IMAGE.to_vec();
+    let mut image = image.to_vec();
     configure(&mut image, choice).map_err(|error| match error {
         SettingsError::Path => {
             Unlaid::Unable(format!("the path of the cache is too long; {ANOTHER}"))
@@ -316,7 +316,7 @@ pub fn is_image(path: &[u8], folder: &Path) -> bool {
     path.parent() == Some(folder) && path.extension() == Some("so".as_ref())
 }
 
-/// What one run with statistics has in the cache: the board that its processes write to, and an image that knows of
+/// What one run that is counted has in the cache: the board that its processes write to, and an image that knows of
 /// it. Both vanish with this value; after a kill the next such run sweeps.
 #[derive(Debug)]
 pub struct Counted {
@@ -328,11 +328,11 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Makes both.
+    /// Makes both, of this image and this content of the board.
     ///
     /// # Errors
     /// As for [`lay`].
-    pub fn new(choice: &Choice<'_>, board: &[u8]) -> Result<Self, Unlaid> {
+    pub fn new(image: &[u8], choice: &Choice<'_>, board: &[u8]) -> Result<Self, Unlaid> {
         let folder = Folder::find()?;
         folder.sweep();
         refuse_sizes();
@@ -347,7 +347,7 @@ impl Counted {
         let counted = Self { image: path.with_extension("so"), board: path, _lock: file };
         written.map_err(|error| folder.unwritable(&error))?;
         let choice = Choice { board: Some(counted.board.as_os_str().as_bytes()), ..*choice };
-        folder.write(&counted.image, &configured(&choice)?)?;
+        folder.write(&counted.image, &configured(image, &choice)?)?;
         Ok(counted)
     }
 

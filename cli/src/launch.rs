@@ -8,7 +8,7 @@ use crate::os::launch::{
     self, Change, Signals, Started, c_path, change, environment, exec, send, stop_by,
 };
 use crate::os::{in_child, keep_children, pipe};
-use clockwise_core::kernel::Errno;
+use clockwise_core::kernel::{ClockId, Errno, System};
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -32,6 +32,17 @@ pub enum End {
     Exited(i32),
     /// By this signal.
     Killed(i32),
+}
+
+/// A program that was watched to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched {
+    /// How it ended.
+    pub end: End,
+    /// How long it was there, in nanoseconds.
+    pub wall_ns: u64,
+    /// Whether it was told to end here.
+    pub is_stopped: bool,
 }
 
 impl Launch {
@@ -82,11 +93,17 @@ impl Launch {
 
     /// Starts the program as a child, waits for it, and does meanwhile as it does. Why the system refuses, otherwise.
     pub fn watch(&self) -> Result<End, Errno> {
+        self.watch_for(None).map(|watched| watched.end)
+    }
+
+    /// The same; a program that still runs after so many nanoseconds is told to end.
+    pub fn watch_for(&self, window_ns: Option<u64>) -> Result<Watched, Errno> {
         keep_children();
         // From here on nothing is lost: what comes early waits.
         let signals = Signals::hold();
         let (refusal, refused) = pipe()?;
         let mut refused = Some(File::from(refused));
+        let begun_ns = now_ns();
         let child = in_child(|| {
             let errno = self.replace();
             if let Some(mut pipe) = refused.take() {
@@ -98,13 +115,53 @@ impl Launch {
         let mut errno = [0; 4];
         // It ends without a word when the program begins.
         let refused = File::from(refusal).read_exact(&mut errno).is_ok();
-        let end = shadow(child, &signals);
-        if refused { Err(Errno(i32::from_le_bytes(errno))) } else { end }
+        let mut stop = window_ns.map(|window_ns| Stop {
+            signals: &[libc::SIGTERM, libc::SIGKILL],
+            at_ns: begun_ns.saturating_add(window_ns),
+        });
+        let end = shadow(child, &signals, stop.as_mut());
+        let is_stopped = stop.is_some_and(|stop| stop.signals.len() < 2);
+        let wall_ns = now_ns().saturating_sub(begun_ns);
+        if refused {
+            return Err(Errno(i32::from_le_bytes(errno)));
+        }
+        Ok(Watched { end: end?, wall_ns, is_stopped })
     }
 }
 
+/// How long a program has to end after it was told to.
+const GRACE_NS: u64 = 5_000_000_000;
+
+/// How a program is ended that lasts too long.
+struct Stop {
+    /// One after the other.
+    signals: &'static [i32],
+    /// When the next is due.
+    at_ns: u64,
+}
+
+impl Stop {
+    /// Sends what is due, and tells how long it is until the next; `None` if there is no next.
+    fn press(&mut self, child: i32) -> Option<u64> {
+        let now_ns = now_ns();
+        if let [signal, rest @ ..] = self.signals
+            && now_ns >= self.at_ns
+        {
+            send(child, *signal);
+            (self.signals, self.at_ns) = (rest, now_ns.saturating_add(GRACE_NS));
+        }
+        (!self.signals.is_empty()).then(|| self.at_ns.saturating_sub(now_ns))
+    }
+}
+
+/// MONOTONIC, by a way that no process is forbidden.
+fn now_ns() -> u64 {
+    let now = System.clock_gettime(ClockId::MONOTONIC);
+    now.ok().and_then(|time| u64::try_from(time.nanos()).ok()).unwrap_or(0)
+}
+
 /// Does as the child does until it ends, and hands on what is sent to this process alone.
-fn shadow(child: i32, signals: &Signals) -> Result<End, Errno> {
+fn shadow(child: i32, signals: &Signals, mut stop: Option<&mut Stop>) -> Result<End, Errno> {
     loop {
         // Asked before waiting: the child may have ended already.
         while let Some(change) = change(child)? {
@@ -118,7 +175,8 @@ fn shadow(child: i32, signals: &Signals) -> Result<End, Errno> {
                 }
             }
         }
-        let arrived = signals.next();
+        let left_ns = stop.as_deref_mut().and_then(|stop| stop.press(child));
+        let Some(arrived) = signals.next(left_ns) else { continue };
         // What a terminal sends, the child has got too: it is in the same group.
         if !arrived.by_kernel && arrived.signal != libc::SIGCHLD {
             send(child, arrived.signal);

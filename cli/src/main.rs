@@ -25,6 +25,7 @@ mod os;
 mod outlook;
 mod pair;
 mod prices;
+mod profile;
 mod program;
 mod progress;
 mod quality;
@@ -79,15 +80,10 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
             })
         }
         Command::Run(run) => {
-            let aside = Aside {
-                err: &mut io::stderr(),
-                columns: columns_of_errors(),
-                style: style_of(cli.color, &console::Term::stderr()),
-            };
-            match cmd::run::run(run, style(cli.color), aside)? {
-                Ran::Answer(answer) => Ok(answer),
-                Ran::Ended(end) => std::process::exit(launch::end_as(end)),
-            }
+            ended(cmd::run::run(run, style(cli.color), aside(cli.color, &mut io::stderr()))?)
+        }
+        Command::Profile(profile) => {
+            ended(cmd::profile::run(profile, aside(cli.color, &mut io::stderr()))?)
         }
         Command::Verify(verify) => {
             hear(interrupted)?;
@@ -118,6 +114,20 @@ fn choice(args: &Choose, style: Style, interrupted: &Arc<AtomicBool>) -> Result<
     hear(interrupted)?;
     let mut watch = progress::Progress::new(false, Arc::clone(interrupted));
     cmd::choose::run(args, needs.as_ref(), style, &mut watch)
+}
+
+/// Standard error, beside the output of a program.
+fn aside(color: Color, err: &mut io::Stderr) -> Aside<'_> {
+    let style = style_of(color, &console::Term::stderr());
+    Aside { err, columns: columns_of_errors(), style }
+}
+
+/// Ends as the program did, if there was one.
+fn ended(ran: Ran) -> Result<Answer> {
+    match ran {
+        Ran::Answer(answer) => Ok(answer),
+        Ran::Ended(end) => std::process::exit(launch::end_as(end)),
+    }
 }
 
 /// Lets the first signal ask for what there is, and the second end the tool at once.

@@ -90,13 +90,37 @@ pub struct Price {
 
 /// Measures them all, in some tens of milliseconds. Ours only where the counter is fit.
 pub fn all(fit: Result<(), Unfit>) -> Vec<Price> {
-    let linux = if fit == Err(FORBIDDEN) { Linux::system_calls_only() } else { Linux::find() };
+    let linux = linux(fit);
     FOLLOWED.into_iter().map(|clock| price(linux, clock, fit.is_ok())).collect()
 }
 
+const CALLS: u64 = 2_000;
+const ROUNDS: usize = 31;
+
+fn linux(fit: Result<(), Unfit>) -> Linux {
+    if fit == Err(FORBIDDEN) { Linux::system_calls_only() } else { Linux::find() }
+}
+
+/// What one way to read a clock costs, in nanoseconds; `None` where it does not work.
+pub fn one(way: &dyn Loops) -> Option<f64> {
+    let linux = linux(fit());
+    way.value().ok()?;
+    let [costs] = batches(linux, [way], CALLS, ROUNDS)?;
+    stats::median(&costs)
+}
+
+/// What the kernel's answer for a clock costs, through libc, in nanoseconds.
+pub fn kernel_ns(clock: ClockId) -> Option<f64> {
+    one(&*called(linux(fit()), clock))
+}
+
+/// What a read of a clock that is followed costs, as [`all`] measures it.
+pub fn of(clock: ClockId) -> Price {
+    let fit = fit();
+    price(linux(fit), clock, fit.is_ok())
+}
+
 fn price(linux: Linux, clock: ClockId, is_fit: bool) -> Price {
-    const CALLS: u64 = 2_000;
-    const ROUNDS: usize = 31;
     let kernel = called(linux, clock);
     let (ordered, relaxed) = (Imaged::new(clock, false), Imaged::new(clock, true));
     // Where the kernel lacks the clock there is nothing to measure.

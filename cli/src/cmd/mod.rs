@@ -4,6 +4,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod choose;
 pub mod doctor;
+pub mod profile;
 pub mod run;
 pub mod verify;
 

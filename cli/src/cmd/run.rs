@@ -5,6 +5,7 @@
 use crate::args::{Form, Run};
 use crate::cache::{self, Counted, Unlaid};
 use crate::cmd::Answer;
+use crate::image::IMAGE;
 use crate::launch::{End, Launch};
 use crate::os::launch::Started;
 use crate::outlook::{self, Outlook};
@@ -38,11 +39,13 @@ pub struct Aside<'a> {
 }
 
 impl Aside<'_> {
-    fn say(&mut self, head: &str, reason: &str) {
+    /// Says something, with its reason.
+    pub fn say(&mut self, head: &str, reason: &str) {
         self.write(&render::remark(head, reason, self.columns));
     }
 
-    fn write(&mut self, text: &str) {
+    /// Writes text as it is.
+    pub fn write(&mut self, text: &str) {
         // There is nobody to tell if that is closed.
         let _ = self.err.write_all(text.as_bytes());
     }
@@ -132,7 +135,7 @@ impl Laid {
     fn new(args: &Run) -> Result<Self, Unlaid> {
         let choice = choice(args);
         if args.stats {
-            Counted::new(&choice, &tally::blank()).map(Self::Counted)
+            Counted::new(IMAGE, &choice, &tally::blank()).map(Self::Counted)
         } else {
             cache::lay(&choice).map(Self::Plain)
         }
@@ -193,7 +196,7 @@ fn obstacle(args: &Run, path: &Path, preloaded: &[u8], aside: &mut Aside<'_>) ->
 }
 
 /// Why the system has not started a file that it would execute.
-fn refused(errno: Errno, path: &Path) -> Missing {
+pub fn refused(errno: Errno, path: &Path) -> Missing {
     match Missing::from(errno) {
         Missing::NotFound if path.exists() => Missing::NoInterpreter,
         missing => missing,
@@ -201,7 +204,7 @@ fn refused(errno: Errno, path: &Path) -> Missing {
 }
 
 /// The answer where a program cannot be started.
-fn unstarted(missing: Missing, name: &OsStr) -> Answer {
+pub fn unstarted(missing: Missing, name: &OsStr) -> Answer {
     Answer { text: String::new(), warnings: vec![missing.sentence(name)], status: missing.status() }
 }
 

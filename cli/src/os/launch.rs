@@ -202,15 +202,27 @@ impl Signals {
         Self(set)
     }
 
-    /// The next that comes.
-    pub fn next(&self) -> Arrived {
+    /// The next that comes, within so many nanoseconds if that is said; `None` if none did.
+    pub fn next(&self, within_ns: Option<u64>) -> Option<Arrived> {
         loop {
             let mut info: libc::siginfo_t = zeroed();
-            // SAFETY: reads one set and fills one structure.
-            let signal = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
-            // It is interrupted where the process was stopped meanwhile.
+            let signal = match within_ns {
+                // SAFETY: reads one set and fills one structure.
+                None => unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) },
+                Some(ns) => {
+                    let mut time: libc::timespec = zeroed();
+                    time.tv_sec = (ns / 1_000_000_000) as _;
+                    time.tv_nsec = (ns % 1_000_000_000) as _;
+                    // SAFETY: reads one set and one timespec, and fills one structure.
+                    unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const time) }
+                }
+            };
             if signal > 0 {
-                return Arrived { signal, by_kernel: info.si_code > 0 };
+                return Some(Arrived { signal, by_kernel: info.si_code > 0 });
+            }
+            // It is interrupted where the process was stopped meanwhile; who waits for a time asks what is left of it.
+            if within_ns.is_some() {
+                return None;
             }
         }
     }
@@ -220,6 +232,17 @@ impl Signals {
 pub fn send(child: i32, signal: c_int) {
     // SAFETY: takes integers. The number is that of a child not yet waited for, so nobody else's.
     unsafe { libc::kill(child, signal) };
+}
+
+/// The CPU time of all children that were waited for, and of those that they waited for, in nanoseconds.
+pub fn children_cpu_ns() -> Option<u64> {
+    let mut usage: libc::rusage = zeroed();
+    // SAFETY: fills one rusage.
+    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
+        return None;
+    }
+    let ns = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
+    u64::try_from(ns(usage.ru_utime) + ns(usage.ru_stime)).ok()
 }
 
 /// What became of a child.

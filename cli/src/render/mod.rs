@@ -4,6 +4,7 @@ pub mod csv;
 pub mod list;
 pub mod old;
 pub mod outlook;
+pub mod profile;
 pub mod repnop;
 pub mod table;
 pub mod tally;
