@@ -110,6 +110,9 @@ pub struct Place {
 /// A thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct Thread {
+    /// The place of its process in the list.
+    #[serde(skip)]
+    pub place: usize,
     /// Its process; `null`: it was forked and did not tell.
     pub process: Option<u64>,
     /// Its number.
@@ -233,21 +236,22 @@ impl Report {
         let mut by_call: BTreeMap<Call, Sum> = BTreeMap::new();
         let mut by_caller: BTreeMap<(Place, Call), Sum> = BTreeMap::new();
         let (mut threads, mut processes) = (Vec::new(), Vec::new());
-        for process in &observed.processes {
+        for (place, process) in observed.processes.iter().enumerate() {
             let number = Some(process.pid).filter(|&pid| pid != 0);
             let mut own = Sum::default();
             for site in &process.sites {
-                let place = place(process, site.chain.first().copied(), resolver);
+                let caller = caller(process, site.chain.first().copied(), resolver);
                 let sums = [
                     &mut total,
                     &mut own,
                     by_call.entry(site.call).or_default(),
-                    by_caller.entry((place, site.call)).or_default(),
+                    by_caller.entry((caller, site.call)).or_default(),
                 ];
                 sums.into_iter().for_each(|sum| sum.add(site.count, each_ns(site.call)));
             }
             let seconds = process.wall_ns as f64 / 1e9;
             threads.extend(process.threads.iter().map(|thread| Thread {
+                place,
                 process: number,
                 thread: Some(thread.tid).filter(|&tid| tid != 0),
                 name: thread.name.clone(),
@@ -309,7 +313,7 @@ impl Report {
             return advice;
         }
         if now < 1.0 {
-            let now = crate::render::table::digits(now);
+            let now = if now < 0.01 { "less than 0.01".to_owned() } else { format!("{now:.2}") };
             return vec![format!(
                 "reading clocks takes {now} % of its CPU time: no other clock would be felt"
             )];
@@ -373,7 +377,7 @@ impl Report {
 }
 
 /// The function to which a call returned.
-fn place(process: &Process, address: Option<u64>, resolver: &Resolver<'_>) -> Place {
+fn caller(process: &Process, address: Option<u64>, resolver: &Resolver<'_>) -> Place {
     let frames = address.and_then(|address| resolver.frames(process, address));
     match frames.and_then(|frames| frames.into_iter().next()) {
         Some(frame) => Place::of(frame),

@@ -14,8 +14,9 @@ pub fn text(report: &Report, top: usize, style: Style) -> String {
     let mut out = sum(report, style);
     if report.total.calls > 0 {
         out += &format!("\n{}\n{}", clocks(&report.clocks, style), callers(report, top, style));
-        if report.threads.len() > 1 {
-            out += &format!("\n{}", threads(&report.threads, top, style));
+        let several = several(&report.threads);
+        if !several.is_empty() {
+            out += &format!("\n{}", threads(&several, top, style));
         }
         let askers: Vec<&Told> =
             report.processes.iter().filter(|process| process.figures.calls > 0).collect();
@@ -65,6 +66,25 @@ fn sum(report: &Report, style: Style) -> String {
     wrapped(&text, style.width).join("\n") + "\n"
 }
 
+/// The threads of processes that have more than one.
+fn several(threads: &[Thread]) -> Vec<&Thread> {
+    let has_others = |thread: &&Thread| {
+        let same = threads.iter().filter(|other| other.place == thread.place);
+        same.take(2).count() > 1
+    };
+    threads.iter().filter(has_others).collect()
+}
+
+/// A share that is read at a glance.
+fn percent(share: Option<f64>) -> String {
+    match share {
+        None => DASH.to_owned(),
+        Some(share) if share > 0.0 && share < 0.005 => "<0.01".to_owned(),
+        Some(share) if share < 10.0 => format!("{share:.2}"),
+        Some(share) => format!("{share:.1}"),
+    }
+}
+
 /// A number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -86,7 +106,7 @@ fn figures<'a>(all: impl Iterator<Item = &'a Figures> + Clone) -> [Column; 3] {
     [
         Column::right("calls", 0, all.clone().map(|figures| grouped(figures.calls))),
         Column::right("a second", 2, all.clone().map(rate)),
-        Column::figures("CPU %", 0, all.map(|figures| figures.cpu_percent)),
+        Column::right("CPU %", 0, all.map(|figures| percent(figures.cpu_percent))),
     ]
 }
 
@@ -127,10 +147,10 @@ fn callers(report: &Report, top: usize, style: Style) -> String {
     render(columns, &[], style) + &rest(more.len())
 }
 
-fn threads(threads: &[Thread], top: usize, style: Style) -> String {
+fn threads(threads: &[&Thread], top: usize, style: Style) -> String {
     let (shown, more) = threads.split_at(threads.len().min(top));
     let number = |number: Option<u64>| number.map_or(DASH.to_owned(), |number| number.to_string());
-    let rate = |thread: &Thread| {
+    let rate = |thread: &&Thread| {
         thread.calls_per_second.map_or(DASH.to_owned(), |rate| grouped(rate.round() as u64))
     };
     let columns = vec![
@@ -171,7 +191,7 @@ fn outlook(outlook: &Outlook, style: Style) -> String {
     let columns = vec![
         Column::words("all calls", ways.iter().map(|(name, _)| (*name).to_owned())),
         Column::figures("ms", 0, ways.iter().map(|(_, way)| ms(way))),
-        Column::figures("CPU %", 0, ways.iter().map(|(_, way)| way.cpu_percent)),
+        Column::right("CPU %", 0, ways.iter().map(|(_, way)| percent(way.cpu_percent))),
     ];
     render(columns, &[], style)
 }

@@ -16,6 +16,7 @@ mod input;
 mod json;
 mod old;
 mod output;
+mod profile;
 mod run;
 mod scarce;
 mod signals;

@@ -24,7 +24,7 @@ fn forced(cache: &Path, args: &[&str]) -> Command {
 }
 
 /// A program made from C.
-fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+pub fn compiled(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (code, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&code, source).unwrap();
     let mut gcc = Command::new("gcc");
@@ -51,6 +51,6 @@ fn places(test: &str) -> (PathBuf, PathBuf) {
     (folder, cache)
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

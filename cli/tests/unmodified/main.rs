@@ -10,6 +10,7 @@ mod languages;
 mod lines;
 mod loaders;
 mod places;
+mod profiled;
 mod runner;
 mod servers;
 mod survival;
