@@ -5,7 +5,7 @@
 
 use crate::image::IMAGE;
 use crate::machine::words;
-use crate::os::launch::{c_path, lock, mount, refuse_sizes, user};
+use crate::os::launch::{c_path, lock, mount, refuse_sizes, reserve, user};
 use clockwise_core::settings::{Choice, SettingsError, configure};
 use std::ffi::OsStr;
 use std::fmt;
@@ -328,18 +328,28 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Makes both, of this image and this content of the board.
+    /// Makes both, of this image; the board begins with `head`, and the rest of its `size` is zeros.
     ///
     /// # Errors
     /// As for [`lay`].
-    pub fn new(image: &[u8], choice: &Choice<'_>, board: &[u8]) -> Result<Self, Unlaid> {
+    pub fn new(
+        image: &[u8],
+        choice: &Choice<'_>,
+        head: &[u8],
+        size: usize,
+    ) -> Result<Self, Unlaid> {
         let folder = Folder::find()?;
         folder.sweep();
         refuse_sizes();
         let (mut file, path) = folder.create("board", 0o600)?;
         let held = lock(&file) && fs::symlink_metadata(&path).is_ok();
         let written = if held {
-            file.write_all(board)
+            // Room for all of it: a program that finds the disk full when it counts would die. Zeros cost ten times as
+            // long, and have to reach the disk before the image is safe there.
+            file.write_all(head).and_then(|()| match reserve(&file, size) {
+                true => Ok(()),
+                false => file.write_all(&vec![0; size.saturating_sub(head.len())]),
+            })
         } else {
             // Between the two lines above; nothing is lost, and the next attempt will do.
             Err(io::Error::other("another run has swept it at this moment; try again"))

@@ -115,6 +115,7 @@ impl Counts {
     }
 }
 
+#[cfg(test)]
 /// The content of a new board's file.
 pub fn blank() -> Vec<u8> {
     let mut bytes = vec![0; board::SIZE];

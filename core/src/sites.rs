@@ -198,7 +198,10 @@ impl<'a> Sites<'a> {
     #[inline(always)]
     fn blocks<const WORDS: usize>(self, block: usize) -> Option<&'a [AtomicU64; WORDS]> {
         // A number that anybody may have written.
-        self.0.get(block.wrapping_mul(BLOCK).wrapping_add(HEAD)..)?.first_chunk()
+        if block >= BLOCKS {
+            return None;
+        }
+        self.0.get(HEAD + block * BLOCK..)?.first_chunk()
     }
 
     /// So many blocks; `None` if there are no more.

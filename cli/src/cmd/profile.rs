@@ -16,6 +16,7 @@ use crate::render::{self, Style};
 use crate::save::Save;
 use anyhow::{Result, anyhow, bail};
 use clockwise_core::settings::Choice;
+use clockwise_core::sites;
 use std::path::Path;
 
 /// Runs it.
@@ -45,7 +46,7 @@ pub fn run(args: &Profile, mut aside: Aside<'_>) -> Result<Ran> {
         Reach::Part(why) => notes.push(format!("{} is counted in part: {why}", path.display())),
         Reach::Whole | Reach::Unknown(_) | Reach::Missing(_) => {}
     }
-    let laid = Counted::new(COUNTING, &Choice::default(), &counted::blank())?;
+    let laid = Counted::new(COUNTING, &Choice::default(), &sites::header(), sites::SIZE)?;
     let image = &laid.image;
     launch.preload(image).map_err(|errno| anyhow!("{}: {errno}", image.display()))?;
     let cpu_before_ns = children_cpu_ns();

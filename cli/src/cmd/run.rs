@@ -14,6 +14,7 @@ use crate::render::{self, Style};
 use crate::save::Save;
 use crate::tally;
 use anyhow::{Result, anyhow, bail};
+use clockwise_core::board;
 use clockwise_core::kernel::Errno;
 use clockwise_core::settings::Choice;
 use std::ffi::OsStr;
@@ -135,7 +136,7 @@ impl Laid {
     fn new(args: &Run) -> Result<Self, Unlaid> {
         let choice = choice(args);
         if args.stats {
-            Counted::new(IMAGE, &choice, &tally::blank()).map(Self::Counted)
+            Counted::new(IMAGE, &choice, &board::header(), board::SIZE).map(Self::Counted)
         } else {
             cache::lay(&choice).map(Self::Plain)
         }

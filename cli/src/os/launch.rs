@@ -174,6 +174,13 @@ pub fn lock(file: &File) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
+/// Gives an open file this size, with room on its disk for all of it; whether the file system can.
+pub fn reserve(file: &File, size: usize) -> bool {
+    let Ok(size) = libc::off_t::try_from(size) else { return false };
+    // SAFETY: takes integers; the descriptor is open.
+    unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) == 0 }
+}
+
 /// Signals that are held back, to be asked for.
 pub struct Signals(libc::sigset_t);
 

@@ -17,13 +17,6 @@ pub struct Counted {
     pub modules_lost: u64,
 }
 
-/// The content of a new file.
-pub fn blank() -> Vec<u8> {
-    let mut bytes = vec![0; sites::SIZE];
-    bytes[..8].copy_from_slice(&sites::header());
-    bytes
-}
-
 /// What stands in a file; `None` if one of the processes has written over it.
 pub fn read(bytes: &[u8], wall_ns: u64) -> Option<Counted> {
     let contents = sites::read(bytes)?;
@@ -127,18 +120,19 @@ fn places(process: &sites::Process<'_>) -> Vec<Site> {
 
 /// A count divided in proportion; the parts add up to it.
 fn divided(count: u64, shares: &[u64]) -> Vec<u64> {
-    let sum: u128 = shares.iter().map(|&share| u128::from(share)).sum::<u128>().max(1);
-    let mut before = 0;
-    let mut done = 0;
-    let part = |&share: &u64| {
-        before += u128::from(share);
+    // No program lives to be sampled so often, and no product is too large.
+    let shares = shares.iter().map(|&share| u128::from(share.min(1 << 48)));
+    let sum = shares.clone().sum::<u128>().max(1);
+    let (mut before, mut done) = (0, 0);
+    let part = |share: u128| {
+        before += share;
         // Rounded where the running sum is, so that nothing is lost on the way.
         let upto = ((u128::from(count) * before + sum / 2) / sum) as u64;
         let part = upto - done;
         done = upto;
         part
     };
-    shares.iter().map(part).collect()
+    shares.map(part).collect()
 }
 
 #[cfg(test)]
@@ -150,9 +144,18 @@ mod tests {
         assert_eq!(divided(10, &[1, 1, 1]), [3, 4, 3]);
         assert_eq!(divided(7, &[0, 5]), [0, 7]);
         assert_eq!(divided(1, &[1, 1, 1, 1, 1]).iter().sum::<u64>(), 1);
-        assert_eq!(divided(u64::MAX, &[u64::MAX, u64::MAX]).iter().sum::<u64>(), u64::MAX);
-        assert_eq!(divided(5, &[0]), [0]);
+        assert_eq!(
+            divided(u64::MAX, &[u64::MAX; 256]).iter().map(|&part| u128::from(part)).sum::<u128>(),
+            u128::from(u64::MAX)
+        );
         assert_eq!(divided(0, &[3, 4]), [0, 0]);
+    }
+
+    /// The content of a new file.
+    fn blank() -> Vec<u8> {
+        let mut bytes = vec![0; sites::SIZE];
+        bytes[..8].copy_from_slice(&sites::header());
+        bytes
     }
 
     #[test]

@@ -302,6 +302,7 @@ impl Report {
         };
         report.advice = report.advise();
         report.notes.extend(report.interpreters());
+        report.notes.extend(report.stripped());
         report
     }
 
@@ -321,11 +322,15 @@ impl Report {
         if let (Some(run), Some(relaxed)) =
             (self.outlook.run.cpu_percent, self.outlook.relaxed.cpu_percent)
         {
-            let gain = |then: f64| now - then >= 0.05 * now;
-            if gain(run) || gain(relaxed) {
+            let gains = |then: f64| now - then >= 0.05 * now;
+            let from = format!("from {now:.1} % of its CPU time");
+            if gains(run) {
                 advice.push(format!(
-                    "clockwise run would take it from {now:.1} % of its CPU time to {run:.1} %, with --order relaxed \
-                     to {relaxed:.1} %"
+                    "clockwise run would take it {from} to {run:.1} %, with --order relaxed to {relaxed:.1} %"
+                ));
+            } else if gains(relaxed) {
+                advice.push(format!(
+                    "clockwise run --order relaxed would take it {from} to {relaxed:.1} %; ordered reads gain little here"
                 ));
             }
         }
@@ -371,6 +376,26 @@ impl Report {
             format!(
                 "callers in {} are functions of the interpreter: which line of a script asked is not seen",
                 found.join(", ")
+            )
+        })
+    }
+}
+
+impl Report {
+    /// Where files do not name their functions.
+    fn stripped(&self) -> Option<String> {
+        let unnamed = self.callers.iter().filter(|caller| caller.place.function.is_none());
+        let mut files: Vec<&str> = unnamed
+            .filter(|caller| caller.figures.calls * 100 >= self.total.calls)
+            .filter_map(|caller| caller.place.module_name().filter(|name| !name.starts_with('[')))
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        (!files.is_empty()).then(|| {
+            format!(
+                "{} has no names for some of its functions: its symbols were stripped, which a package of debug \
+                 symbols has",
+                files.join(", ")
             )
         })
     }

@@ -95,6 +95,7 @@ fn every_manual_page_has_the_version_and_a_synopsis_with_values() {
         ("", &["[--color WHEN]", "COMMAND"][..]),
         ("bench", &["[--time BUDGET]", "[--only GLOB]...", "[-n|--calls N]", "[--cold]"]),
         ("run", &["[--order ORDER]", "[--max-age TIME]", "[--stats]", "[CMD]..."]),
+        ("profile", &["[--top N]", "[--for TIME]", "[--pid PID]", "[--save FILE]", "[CMD]..."]),
         ("verify", &["[--for TIME]", "[--every TIME]", "[--clock CLOCK]", "[--ns]"]),
         ("calibrate", &["[--for TIME]", "[--every TIME]", "[--cpu N]"]),
         (
@@ -164,7 +165,7 @@ fn the_help_and_the_manual_page_of_run_name_every_flag() {
 
 #[test]
 fn a_command_s_own_flags_come_before_those_of_all_commands() {
-    for command in ["bench", "run", "verify", "calibrate", "choose", "doctor"] {
+    for command in ["bench", "run", "profile", "verify", "calibrate", "choose", "doctor"] {
         let help = clockwise(&[command, "-h"]).exits(0).stdout;
         let flags = help.lines().filter_map(|line| {
             line.split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))
@@ -183,8 +184,11 @@ fn the_other_commands_name_their_flags_in_help_and_manual() {
     let verify = "--for --every --clock --max-error --ns --in-process --preload --log --refreshes --cpus --format";
     let choose = "--for --precision --counts-suspend --causal --follows-ntp --across-processes --allow-thread \
                   --language --from --format --explain";
+    let profile = "--top --for --pid --format --save text json folded";
     let calibrate = "--for --every --cpu --format";
-    for (command, flags) in [("verify", verify), ("calibrate", calibrate), ("choose", choose)] {
+    for (command, flags) in
+        [("verify", verify), ("calibrate", calibrate), ("choose", choose), ("profile", profile)]
+    {
         let help = clockwise(&[command, "--help"]).exits(0).stdout;
         let page = clockwise(&["man", command]).exits(0).stdout.replace("\\-", "-");
         for word in flags.split(' ').chain(["Examples:", "Exit status:"]) {

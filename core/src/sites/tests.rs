@@ -149,6 +149,9 @@ fn a_file_without_room_says_so() {
     assert!(process.add_thread(1, whom(1)).is_some());
     assert!(process.add_thread(2, whom(2)).is_none());
     assert!(sites.take_process().is_none());
+    for number in [0, BLOCKS as u64 + 1, 1 << 55, u64::MAX] {
+        assert!(sites.process(number).is_none(), "{number} is no process's");
+    }
     sites.miss();
     assert!(!process.sample(0, &[1, 2]), "there is no room for chains");
     process.add_module(1, 2, 0, b"x");
