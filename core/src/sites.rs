@@ -3,7 +3,7 @@
 //! The file is words, given out in blocks of a page, by one addition each: a table of places for a process, an array of
 //! counts for a thread. So threads share no word that they write to; a count costs an instruction and loses nothing to a
 //! signal handler. Nothing here waits or makes a system call, and what finds no room is counted as lost. Read by the
-//! launcher afterwards ([`read`]): what was counted is there however a process ended.
+//! launcher afterwards ([`read()`]): what was counted is there however a process ended.
 //!
 //! Must never trust what stands in the file, nor walk a stack: whoever counts brings the addresses.
 
