@@ -9,6 +9,8 @@ pub mod counted;
 pub mod folded;
 pub mod report;
 pub mod resolve;
+#[cfg(test)]
+mod tests;
 
 use calls::Process;
 

@@ -175,7 +175,7 @@ impl<'a> Image<'a> {
         let after = self.symbols.partition_point(|&(begin, ..)| begin <= address);
         let (begin, size, _) = *self.symbols.get(after.checked_sub(1)?)?;
         // One without a size, as of assembly, reaches to the next. Of several names of an address the shortest.
-        if size != 0 && address >= begin + size {
+        if size != 0 && address - begin >= size {
             return None;
         }
         let same = self.symbols[..after].iter().rev().take_while(|symbol| symbol.0 == begin);
@@ -208,4 +208,78 @@ fn debug<'a>(file: &object::File<'a>) -> Option<Context<Bytes<'a>>> {
         Ok(EndianSlice::new(bytes.unwrap_or_default(), endian))
     };
     Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::COUNTING;
+
+    fn process(path: &str, end: u64) -> Process {
+        let module = Module { start: 0x1000, end, offset: 0, path: path.to_owned() };
+        Process {
+            pid: 1,
+            program: "p".to_owned(),
+            modules: vec![module],
+            threads: Vec::new(),
+            sites: Vec::new(),
+            lost: 0,
+            cpu_ns: None,
+            wall_ns: 0,
+        }
+    }
+
+    fn files(bytes: &[u8]) -> Files {
+        Files(BTreeMap::from([("/a.so".to_owned(), vec![bytes.to_vec()])]))
+    }
+
+    #[test]
+    fn an_address_is_told_as_far_as_it_is_known() {
+        let files = files(COUNTING);
+        let resolver = Resolver::new(&files);
+        let file = object::File::parse(COUNTING).unwrap();
+        let symbol = file.dynamic_symbols().find(|it| it.name() == Ok("gettimeofday")).unwrap();
+        let process = process("/a.so", 0x100_0000);
+        // The text segment of this file lies at the offset that its address has.
+        let offset = file.segments().find_map(|segment| {
+            let inside = symbol.address().checked_sub(segment.address())?;
+            (inside < segment.size()).then(|| segment.file_range().0 + inside)
+        });
+        let frames = resolver.frames(&process, 0x1000 + offset.unwrap() + 4).unwrap();
+        assert_eq!(frames[0].function.as_deref(), Some("gettimeofday"));
+        assert_eq!((frames[0].address, frames.len()), (symbol.address() + 3, 1));
+        assert_eq!(resolver.frames(&process, 0x1001).unwrap()[0].function, None, "its header");
+        assert_eq!(resolver.frames(&process, 0x1000), None, "before it");
+        assert_eq!(resolver.frames(&process, 0), None);
+        let elsewhere = self::process("/b.so", 0x2000);
+        assert_eq!(resolver.frames(&elsewhere, 0x1800).unwrap()[0].address, 0x17ff);
+    }
+
+    #[test]
+    fn names_lose_what_the_compiler_added() {
+        assert_eq!(plain("timer::now::h0123456789abcdef"), "timer::now");
+        assert_eq!(plain("timer::now::hello"), "timer::now::hello");
+        assert_eq!(plain("a\u{1b}[0m"), "a?[0m");
+    }
+
+    #[test]
+    fn damaged_files_tell_something_or_nothing() {
+        let process = process("/a.so", u64::MAX);
+        let mut state = 1u32;
+        for round in 0..300 {
+            let mut bytes = COUNTING.to_vec();
+            for _ in 0..20 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                // Where the headers and tables are, mostly.
+                let near = if round % 2 == 0 { 4096 } else { bytes.len() };
+                bytes[state as usize / 7 % near] ^= (state >> 24) as u8;
+            }
+            bytes.truncate(bytes.len() - round * 50);
+            let files = files(&bytes);
+            let resolver = Resolver::new(&files);
+            for address in [0x1001, 0x2f00, 0x3000, 0x9000, u64::MAX - 1, u64::MAX] {
+                resolver.frames(&process, address);
+            }
+        }
+    }
 }

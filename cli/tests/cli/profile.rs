@@ -228,6 +228,34 @@ fn a_library_that_was_closed_again_is_still_known_by_name() {
     assert!(module.ends_with("plugin.so"), "{module}");
 }
 
+/// As compilers name functions of C++ and of Rust, and one that is inlined.
+const NAMES: &str = "#include <time.h>\nstatic struct timespec t;\n\
+    __attribute__((noinline)) void cpp(int n) __asm__(\"_ZN2ns5Timer3nowEi\");\n\
+    void cpp(int n) { while (n--) clock_gettime(CLOCK_REALTIME, &t); }\n\
+    __attribute__((noinline)) void rust(int n) __asm__(\"_ZN5timer3now17h0123456789abcdefE\");\n\
+    void rust(int n) { while (n--) clock_gettime(CLOCK_REALTIME, &t); }\n\
+    static inline __attribute__((always_inline)) void now(void) { clock_gettime(CLOCK_TAI, &t); }\n\
+    __attribute__((noinline)) void asks_inline(int n) { while (n--) now(); }\n\
+    int main(void) { cpp(5); rust(6); asks_inline(7); return 0; }";
+
+#[test]
+fn names_are_as_people_wrote_them_and_inlined_functions_are_told() {
+    let folder = folder("profile_names");
+    let program = compiled(&folder, "names", NAMES, &["-O2"]);
+    let told = told_of(&folder, &[text(&program)], 0);
+    for (function, n) in [("ns::Timer::now(int)", 5), ("timer::now", 6), ("asks_inline", 7)] {
+        assert_eq!(calls(&told["callers"], &[("function", function)]), n, "{told:#}");
+    }
+    let program = compiled(&folder, "names", NAMES, &["-O2", "-g"]);
+    let told = told_of(&folder, &[text(&program)], 0);
+    assert_eq!(calls(&told["callers"], &[("function", "now")]), 7, "{told:#}");
+    let file = folder.join("stacks");
+    let flags = ["--format", "folded", "--save", text(&file)];
+    run(&mut profile(&folder, &flags, &[text(&program)])).exits(0);
+    let told = std::fs::read_to_string(&file).unwrap();
+    assert!(told.contains(";asks_inline;now;clock_gettime(CLOCK_TAI) 7\n"), "{told}");
+}
+
 /// Asks with anything in the register of the frame pointer: nothing, the kernel's half, code, the heap, a frame that is
 /// its own caller, one at the end of the memory that there is.
 const ASTRAY: &str = r#"
