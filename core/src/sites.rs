@@ -33,7 +33,7 @@ const OWNERS: usize = BLOCK;
 /// The size of the file in bytes.
 pub const SIZE: usize = (HEAD + BLOCKS * BLOCK) * 8;
 
-/// What a block is for; its owner's word is this above the number of the process's first block.
+/// What a block is for; its owner's word is this above the process's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 enum Kind {
@@ -160,8 +160,7 @@ pub struct Sites<'a>(&'a [AtomicU64]);
 #[derive(Clone, Copy, Debug)]
 pub struct Counting<'a> {
     sites: Sites<'a>,
-    /// The number of its first block.
-    block: usize,
+    number: u64,
     words: &'a [AtomicU64; PROCESS_BLOCKS * BLOCK],
 }
 
@@ -195,17 +194,15 @@ impl<'a> Sites<'a> {
         Self(words)
     }
 
+    /// The blocks that begin with that word: by its place in the file, so that nothing is to be computed on the way. Never 0;
+    /// a number that anybody may have written.
     #[inline(always)]
-    fn blocks<const WORDS: usize>(self, block: usize) -> Option<&'a [AtomicU64; WORDS]> {
-        // A number that anybody may have written.
-        if block >= BLOCKS {
-            return None;
-        }
-        self.0.get(HEAD + block * BLOCK..)?.first_chunk()
+    fn blocks<const WORDS: usize>(self, first: u64) -> Option<&'a [AtomicU64; WORDS]> {
+        self.0.get(first as usize..)?.first_chunk()
     }
 
-    /// So many blocks; `None` if there are no more.
-    fn take(self, count: usize, kind: Kind, process: Option<usize>) -> Option<usize> {
+    /// So many blocks, for the process of that number or for a new one; `None` if there are no more.
+    fn take(self, count: usize, kind: Kind, process: Option<u64>) -> Option<u64> {
         let taken = self.0.get(TAKEN)?;
         // Once they have run out the counter stays near: it must not come round.
         let left = self.0.len().saturating_sub(HEAD) / BLOCK;
@@ -216,23 +213,23 @@ impl<'a> Sites<'a> {
         if block.saturating_add(count) > left {
             return None;
         }
-        let owner = process.unwrap_or(block) as u64;
+        let first = (HEAD + block * BLOCK) as u64;
+        let owner = process.unwrap_or(first);
         self.0.get(OWNERS + block)?.store((kind as u64) << 32 | owner, Release);
-        Some(block)
+        Some(first)
     }
 
-    /// Room for a process; its number from 1 on.
+    /// Room for a process; its number, which is not 0.
     #[must_use]
     pub fn take_process(self) -> Option<u64> {
-        Some(self.take(PROCESS_BLOCKS, Kind::Process, None)? as u64 + 1)
+        self.take(PROCESS_BLOCKS, Kind::Process, None)
     }
 
     /// The process of that number.
     #[inline(always)]
     #[must_use]
     pub fn process(self, number: u64) -> Option<Counting<'a>> {
-        let block = (number as usize).checked_sub(1)?;
-        Some(Counting { sites: self, block, words: self.blocks(block)? })
+        Some(Counting { sites: self, number, words: self.blocks(number)? })
     }
 
     /// Counts a call of a process that found no room.
@@ -260,7 +257,7 @@ impl<'a> Counting<'a> {
 
     /// The kernel's number of this process, as it was told; 0: it was not.
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub fn process(&self) -> u64 {
         self.words[NUMBER].load(Relaxed)
     }
 
@@ -275,8 +272,11 @@ impl<'a> Counting<'a> {
     pub fn thread(&self, key: u64, number: impl Fn() -> u64) -> Option<Counts<'a>> {
         let mut at = reduce(key, THREADS);
         for _ in 0..PROBES {
-            let block = self.words.get(THREADS_AT + at)?.load(Acquire).checked_sub(1)?;
-            let words: &[AtomicU64; BLOCK] = self.sites.blocks(block as usize)?;
+            let first = self.words.get(THREADS_AT + at)?.load(Acquire);
+            if first == 0 {
+                return None;
+            }
+            let words: &[AtomicU64; BLOCK] = self.sites.blocks(first)?;
             if words[KEY].load(Relaxed) == key {
                 let expected = words[EXPECTED].load(Relaxed);
                 let is_it = expected == 0 || number() == expected;
@@ -294,8 +294,8 @@ impl<'a> Counting<'a> {
         if shared.is_some() {
             return shared;
         }
-        let block = self.sites.take(1, Kind::Thread, Some(self.block))?;
-        let words: &[AtomicU64; BLOCK] = self.sites.blocks(block)?;
+        let first = self.sites.take(1, Kind::Thread, Some(self.number))?;
+        let words: &[AtomicU64; BLOCK] = self.sites.blocks(first)?;
         let who = who();
         words[EXPECTED].store(who.expected, Relaxed);
         words[TID].store(who.tid, Relaxed);
@@ -305,13 +305,13 @@ impl<'a> Counting<'a> {
         for _ in 0..PROBES {
             let entry = self.words.get(THREADS_AT + at)?;
             let there = entry.load(Acquire);
-            let is_same = |number: u64| {
-                let words = self.sites.blocks::<BLOCK>((number - 1) as usize);
+            let is_same = |first: u64| {
+                let words = self.sites.blocks::<BLOCK>(first);
                 words.is_some_and(|words| words[KEY].load(Relaxed) == key)
             };
             // The thread that had this key has ended: nobody else writes to its entry.
             if (there == 0 || is_same(there))
-                && entry.compare_exchange(there, block as u64 + 1, AcqRel, Relaxed).is_ok()
+                && entry.compare_exchange(there, first, AcqRel, Relaxed).is_ok()
             {
                 return Some(Counts(words));
             }
@@ -321,13 +321,16 @@ impl<'a> Counting<'a> {
         words[KEY].store(0, Relaxed);
         words[TID].store(0, Relaxed);
         tell_name(words, THREAD_NAME, [0; 16]);
-        let _ = self.words[SHARED_AT].compare_exchange(0, block as u64 + 1, AcqRel, Relaxed);
+        let _ = self.words[SHARED_AT].compare_exchange(0, first, AcqRel, Relaxed);
         self.shared()
     }
 
     fn shared(&self) -> Option<Counts<'a>> {
-        let block = self.words[SHARED_AT].load(Acquire).checked_sub(1)?;
-        Some(Counts(self.sites.blocks(block as usize)?))
+        let first = self.words[SHARED_AT].load(Acquire);
+        if first == 0 {
+            return None;
+        }
+        Some(Counts(self.sites.blocks(first)?))
     }
 
     /// The place from which `call` is made with this return address; `None` if there is no room for it.
@@ -400,11 +403,11 @@ impl<'a> Counting<'a> {
     fn chains(&self) -> Option<&'a [AtomicU64; CHAIN_BLOCKS * BLOCK]> {
         let at = &self.words[CHAINS_AT];
         if at.load(Acquire) == 0 {
-            let block = self.sites.take(CHAIN_BLOCKS, Kind::Chains, Some(self.block))?;
+            let first = self.sites.take(CHAIN_BLOCKS, Kind::Chains, Some(self.number))?;
             // Of two threads at once one wins; what the other took is not used.
-            let _ = at.compare_exchange(0, block as u64 + 1, AcqRel, Relaxed);
+            let _ = at.compare_exchange(0, first, AcqRel, Relaxed);
         }
-        self.sites.blocks(usize::try_from(at.load(Acquire).checked_sub(1)?).ok()?)
+        self.sites.blocks(at.load(Acquire))
     }
 }
 

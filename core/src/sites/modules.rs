@@ -14,8 +14,8 @@ impl<'a> Counting<'a> {
     /// Whether a module is noted that has this address.
     pub fn knows(&self, address: u64) -> bool {
         let mut at = self.words[MODULES_AT].load(Acquire);
-        while let Some(block) = at.checked_sub(1) {
-            let Some(words) = self.sites.blocks::<MODULE_WORDS>(block as usize) else {
+        while at != 0 {
+            let Some(words) = self.sites.blocks::<MODULE_WORDS>(at) else {
                 return false;
             };
             let mut entry = MODULE_HEAD;
@@ -73,8 +73,8 @@ impl<'a> Counting<'a> {
         let current = &self.words[MODULES_AT];
         for _ in 0..3 {
             let at = current.load(Acquire);
-            if let Some(block) = at.checked_sub(1) {
-                let words: &[AtomicU64; MODULE_WORDS] = self.sites.blocks(block as usize)?;
+            if at != 0 {
+                let words: &[AtomicU64; MODULE_WORDS] = self.sites.blocks(at)?;
                 if (words[0].load(Relaxed) as usize).saturating_add(length) < MODULE_WORDS {
                     let entry = words[0].fetch_add(length as u64, Relaxed) as usize;
                     if entry.saturating_add(length) < MODULE_WORDS {
@@ -82,11 +82,11 @@ impl<'a> Counting<'a> {
                     }
                 }
             }
-            let block = self.sites.take(MODULE_BLOCKS, Kind::Modules, Some(self.block))?;
-            let words: &[AtomicU64; MODULE_WORDS] = self.sites.blocks(block)?;
+            let first = self.sites.take(MODULE_BLOCKS, Kind::Modules, Some(self.number))?;
+            let words: &[AtomicU64; MODULE_WORDS] = self.sites.blocks(first)?;
             words[0].store(MODULE_HEAD as u64, Relaxed);
             words[1].store(at, Relaxed);
-            let _ = current.compare_exchange(at, block as u64 + 1, AcqRel, Relaxed);
+            let _ = current.compare_exchange(at, first, AcqRel, Relaxed);
         }
         None
     }

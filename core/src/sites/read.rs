@@ -21,7 +21,7 @@ pub struct Contents<'a> {
 pub struct Process<'a> {
     contents: Contents<'a>,
     block: usize,
-    /// Its number among those that counted, from 1 on.
+    /// Its number among those that counted.
     pub own: u64,
     /// That of the process that forked it; 0: it came by exec.
     pub parent: u64,
@@ -109,6 +109,11 @@ pub fn read(bytes: &[u8]) -> Option<Contents<'_>> {
     Some(Contents { missed: contents.word(MISSED), ..contents })
 }
 
+/// The number of what begins with that block.
+const fn number(block: usize) -> u64 {
+    (HEAD + block * BLOCK) as u64
+}
+
 fn name(contents: Contents<'_>, at: usize) -> [u8; 16] {
     let name = u128::from(contents.word(at)) | u128::from(contents.word(at + 1)) << 64;
     name.to_le_bytes()
@@ -125,11 +130,11 @@ impl<'a> Contents<'a> {
     }
 
     /// The first of the blocks of that kind, of one process or all.
-    fn owned(self, kind: Kind, process: Option<usize>) -> impl Iterator<Item = usize> + 'a {
+    fn owned(self, kind: Kind, process: Option<u64>) -> impl Iterator<Item = usize> + 'a {
         let taken = self.word(TAKEN).min(BLOCKS as u64) as usize;
         (0..taken).filter(move |&block| {
             let owner = self.word(OWNERS + block);
-            let is_owner = process.is_none_or(|process| owner & 0xffff_ffff == process as u64);
+            let is_owner = process.is_none_or(|process| owner & 0xffff_ffff == process);
             owner >> 32 == kind as u64 && is_owner
         })
     }
@@ -139,7 +144,7 @@ impl<'a> Contents<'a> {
         self.owned(Kind::Process, None).map(move |block| Process {
             contents: self,
             block,
-            own: block as u64 + 1,
+            own: number(block),
             parent: self.at(block, PARENT),
             process: self.at(block, NUMBER),
             name: name(self, HEAD + block * BLOCK + NAME),
@@ -166,7 +171,7 @@ impl<'a> Process<'a> {
     /// The callers that were found beyond the places.
     pub fn chains(self) -> impl Iterator<Item = Chain> + 'a {
         let contents = self.contents;
-        contents.owned(Kind::Chains, Some(self.block)).flat_map(move |block| {
+        contents.owned(Kind::Chains, Some(self.own)).flat_map(move |block| {
             (0..CHAINS).filter_map(move |index| {
                 let word = |at| contents.at(block, index * CHAIN_WORDS + at);
                 let depth = (word(1) >> 32) as usize;
@@ -184,7 +189,7 @@ impl<'a> Process<'a> {
     /// The threads that called.
     pub fn threads(self) -> impl Iterator<Item = Thread<'a>> + 'a {
         let contents = self.contents;
-        contents.owned(Kind::Thread, Some(self.block)).map(move |block| Thread {
+        contents.owned(Kind::Thread, Some(self.own)).map(move |block| Thread {
             contents,
             block,
             tid: contents.at(block, TID),
@@ -196,7 +201,7 @@ impl<'a> Process<'a> {
     /// The executable mappings, in the order in which they were found.
     pub fn modules(self) -> impl Iterator<Item = Module> + 'a {
         let contents = self.contents;
-        contents.owned(Kind::Modules, Some(self.block)).flat_map(move |block| {
+        contents.owned(Kind::Modules, Some(self.own)).flat_map(move |block| {
             let mut at = MODULE_HEAD;
             core::iter::from_fn(move || {
                 let word = |index: usize| contents.at(block, at + index);

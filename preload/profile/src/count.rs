@@ -46,7 +46,7 @@ fn new_thread<'a>(process: &Counting<'a>, key: u64) -> Option<Counts<'a>> {
             return Who::default();
         }
         let tid = thread_number();
-        let recorded = recorded_number(process.number(), key);
+        let recorded = recorded_number(process.process(), key);
         let expected = if recorded == Some(tid) { tid } else { 0 };
         Who { tid, expected, name: who().1 }
     })
@@ -61,7 +61,7 @@ fn sample(process: &Counting<'_>, site: usize, address: u64, frame: u64) {
         if !process.knows(address) && process.may_look(u64::MAX) {
             look(process);
         }
-        depth = stack::walk(process.number(), frame, &mut outer);
+        depth = stack::walk(process.process(), frame, &mut outer);
         depth = known(process, outer.get(..depth).unwrap_or_default());
     }
     process.sample(site, outer.get(..depth).unwrap_or_default());
