@@ -69,13 +69,20 @@ fn modules(process: &sites::Process<'_>) -> Vec<Module> {
 }
 
 fn threads(process: &sites::Process<'_>) -> Vec<Thread> {
-    let thread = |thread: sites::Thread<'_>| {
+    let mut threads: Vec<Thread> = Vec::new();
+    for thread in process.threads() {
         let calls = process.sites().map(|site| thread.count(site.index));
         let calls = calls.fold(0, u64::saturating_add);
-        let name = if thread.is_rest { Some("others".to_owned()) } else { name(thread.name) };
-        Thread { tid: thread.tid, name, calls }
-    };
-    process.threads().map(thread).filter(|thread| thread.calls > 0).collect()
+        // A signal in a thread's first call may have it counted in two places.
+        let same = |other: &&mut Thread| thread.tid != 0 && other.tid == thread.tid;
+        if let Some(same) = threads.iter_mut().find(same) {
+            same.calls = same.calls.saturating_add(calls);
+        } else if calls > 0 {
+            let name = if thread.is_rest { Some("others".to_owned()) } else { name(thread.name) };
+            threads.push(Thread { tid: thread.tid, name, calls });
+        }
+    }
+    threads
 }
 
 const fn call(call: sites::Call) -> Call {

@@ -1,6 +1,7 @@
 /* Asks for the time as often as the words say, each from a function of its own: `mono N`, `real N`, `coarse N`, `day N`,
  * `second N`, `base N`, `step N` (the resolution), `odd N` (a clock that there is none of); in N threads one after the
- * other (`after N`) or at once (`at-once N`), in children (`fork N`); then what becomes of the process: `exec WORDS`, `die`
+ * other (`after N`) or at once (`at-once N`), in children (`fork N`), while a timer's signals ask too, as often as it then
+ * prints (`storm N`); then what becomes of the process: `exec WORDS`, `die`
  * (killed), `hang`, `linger` (until SIGTERM, then ends with 3), `leave` (ends with 7). */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -51,6 +52,14 @@ static void *together(void *n) {
   return NULL;
 }
 
+static volatile long storms;
+
+static void ask(int signal) {
+  (void)signal;
+  real(1);
+  storms++;
+}
+
 static void end(int signal) {
   (void)signal;
   _exit(3);
@@ -88,6 +97,14 @@ int main(int words, char **word) {
       pthread_barrier_init(&all, NULL, n);
       for (long t = 0; t < n; t++) pthread_create(&threads[t], NULL, together, (void *)t);
       for (long t = 0; t < n; t++) pthread_join(threads[t], NULL);
+    } else if (!strcmp(what, "storm")) {
+      struct itimerval often = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
+      signal(SIGALRM, ask);
+      setitimer(ITIMER_REAL, &often, NULL);
+      mono(n);
+      setitimer(ITIMER_REAL, &never, NULL);
+      signal(SIGALRM, SIG_IGN);
+      printf("%ld\n", storms);
     } else if (!strcmp(what, "fork"))
       for (long c = 0; c < n; c++) {
         if (fork() == 0) {

@@ -128,6 +128,20 @@ fn each_thread_is_counted(folder: &Path, program: &Path) {
 }
 
 #[test]
+fn a_signal_in_a_call_that_is_counted_loses_none() {
+    let (folder, program) = asker("storm", &PLAIN);
+    let file = folder.join("told.json");
+    let flags = ["--format", "json", "--save", text(&file)];
+    let ran = run(&mut profile(&folder, &flags, &[text(&program), "storm", "300000"])).exits(0);
+    let signals: u64 = ran.stdout.trim_end().parse().unwrap();
+    let told = saved(&file);
+    assert!(signals > 0, "{told:#}");
+    assert_eq!(calls(&told["callers"], &[("function", "real")]), signals, "{told:#}");
+    assert_eq!(calls(&told["callers"], &[("function", "mono")]), 300_000, "{told:#}");
+    assert_eq!(calls(&told["threads"], &[]), 300_000 + signals, "{told:#}");
+}
+
+#[test]
 fn children_are_followed_and_so_is_what_a_process_becomes() {
     let (folder, program) = asker("children", &PLAIN);
     let again = ["fork", "3", "real", "4", "exec", text(&program), "day", "21", "leave"];
