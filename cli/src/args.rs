@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod choose;
+mod count;
 mod doctor;
 mod profile;
 mod run;
@@ -14,6 +15,7 @@ pub use calibrate::Calibrate;
 pub use choose::{Choose, precision};
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use count::Count;
 pub use doctor::Doctor;
 pub use profile::{Profile, ProfileForm};
 pub use run::{Form, Order, Run};
@@ -72,6 +74,9 @@ pub enum Command {
     Choose(Choose),
     /// Find out whether time here is slow, wrong or unsafe, why, and what to do
     Doctor(Doctor),
+    /// Count what a program asks of the clocks, without an image
+    #[command(hide = true)]
+    CountCalls(Count),
     /// Print completions for a shell
     Completions {
         /// The shell

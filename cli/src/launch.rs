@@ -133,7 +133,8 @@ impl Launch {
 const GRACE_NS: u64 = 5_000_000_000;
 
 /// How a program is ended that lasts too long.
-struct Stop {
+#[derive(Debug)]
+pub struct Stop {
     /// One after the other.
     signals: &'static [i32],
     /// When the next is due.
@@ -161,7 +162,7 @@ fn now_ns() -> u64 {
 }
 
 /// Does as the child does until it ends, and hands on what is sent to this process alone.
-fn shadow(child: i32, signals: &Signals, mut stop: Option<&mut Stop>) -> Result<End, Errno> {
+pub fn shadow(child: i32, signals: &Signals, mut stop: Option<&mut Stop>) -> Result<End, Errno> {
     loop {
         // Asked before waiting: the child may have ended already.
         while let Some(change) = change(child)? {
@@ -175,8 +176,13 @@ fn shadow(child: i32, signals: &Signals, mut stop: Option<&mut Stop>) -> Result<
                 }
             }
         }
-        let left_ns = stop.as_deref_mut().and_then(|stop| stop.press(child));
-        let Some(arrived) = signals.next(left_ns) else { continue };
+        let arrived = match stop.as_deref_mut().and_then(|stop| stop.press(child)) {
+            None => signals.next(),
+            Some(left_ns) => match signals.next_within(left_ns) {
+                Some(arrived) => arrived,
+                None => continue,
+            },
+        };
         // What a terminal sends, the child has got too: it is in the same group.
         if !arrived.by_kernel && arrived.signal != libc::SIGCHLD {
             send(child, arrived.signal);

@@ -2,6 +2,7 @@
 //!
 //! The only file that prints or exits.
 
+mod arch;
 mod args;
 mod availability;
 mod cache;
@@ -95,6 +96,23 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
         }
         Command::Choose(choose) => choice(choose, style(cli.color), interrupted),
         Command::Doctor(doctor) => live(|live| cmd::doctor::run(doctor, style(cli.color), live)),
+        Command::CountCalls(count) => {
+            let is_apart = count.pid.is_some();
+            let count = || match cmd::count::run(count) {
+                Ok((answer, end)) => (print(&answer).unwrap_or(1), end),
+                Err(error) => {
+                    warn(&format!("{error:#}"));
+                    (2, None)
+                }
+            };
+            let end = if is_apart {
+                profile::traced::apart(|| std::process::exit(count().0.into()))?
+            } else {
+                let (status, end) = count();
+                end.unwrap_or(launch::End::Exited(status.into()))
+            };
+            std::process::exit(launch::end_as(end))
+        }
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "clockwise", &mut text);

@@ -14,6 +14,7 @@
 
 pub mod facts;
 pub mod launch;
+pub mod trace;
 
 use clockwise_core::clock::STATUS_WORDS;
 use clockwise_core::kernel::{ClockId, Errno};

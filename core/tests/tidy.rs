@@ -17,7 +17,10 @@ const MAY_BE_UNSAFE: [(&str, &str); 18] = [
     ("clockwise/tests/common/early.rs", "code that runs before main"),
     ("clockwise/tests/common/process.rs", "forks, filters, signals: the tests' processes"),
     ("cli/src/os.rs", "what the tool asks of the system: affinity, priority, signals"),
-    ("cli/src/os/", "what it takes to become another program, or to wait for one: exec, signals"),
+    (
+        "cli/src/os/",
+        "what it takes to become, to wait for or to watch another program: exec, signals, ptrace",
+    ),
     ("bench/library/src/os.rs", "what the benchmark asks of libc"),
     ("bench/library/src/first.rs", "the kernel's clock, in a program with nothing else"),
     ("bench/library/src/subjects.rs", "the bare instructions, and a peer's opaque time"),

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod choose;
+pub mod count;
 pub mod doctor;
 pub mod profile;
 pub mod run;

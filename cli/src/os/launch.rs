@@ -209,29 +209,29 @@ impl Signals {
         Self(set)
     }
 
-    /// The next that comes, within so many nanoseconds if that is said; `None` if none did.
-    pub fn next(&self, within_ns: Option<u64>) -> Option<Arrived> {
+    /// The next that comes.
+    pub fn next(&self) -> Arrived {
         loop {
             let mut info: libc::siginfo_t = zeroed();
-            let signal = match within_ns {
-                // SAFETY: reads one set and fills one structure.
-                None => unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) },
-                Some(ns) => {
-                    let mut time: libc::timespec = zeroed();
-                    time.tv_sec = (ns / 1_000_000_000) as _;
-                    time.tv_nsec = (ns % 1_000_000_000) as _;
-                    // SAFETY: reads one set and one timespec, and fills one structure.
-                    unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const time) }
-                }
-            };
+            // SAFETY: reads one set and fills one structure.
+            let signal = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
+            // It is interrupted where the process was stopped meanwhile.
             if signal > 0 {
-                return Some(Arrived { signal, by_kernel: info.si_code > 0 });
-            }
-            // It is interrupted where the process was stopped meanwhile; who waits for a time asks what is left of it.
-            if within_ns.is_some() {
-                return None;
+                return Arrived { signal, by_kernel: info.si_code > 0 };
             }
         }
+    }
+
+    /// The next that comes within so many nanoseconds; `None` if none did, or the process was stopped meanwhile.
+    pub fn next_within(&self, ns: u64) -> Option<Arrived> {
+        let mut info: libc::siginfo_t = zeroed();
+        let mut time: libc::timespec = zeroed();
+        time.tv_sec = (ns / 1_000_000_000) as _;
+        time.tv_nsec = (ns % 1_000_000_000) as _;
+        // SAFETY: reads one set and one timespec, and fills one structure.
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const time) };
+        (signal > 0).then(|| Arrived { signal, by_kernel: info.si_code > 0 })
     }
 }
 

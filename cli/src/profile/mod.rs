@@ -1,6 +1,6 @@
 //! How often a program asks for the time, which clock, from where, and what that costs.
 //!
-//! `calls` is what was counted, whoever counted it; `counted` what the image has; `resolve` gives addresses their names,
+//! `calls` is what was counted, whoever counted it: the image (`counted`) or a tracer (`traced`). `resolve` gives addresses their names,
 //! `costs` calls their price, `report` is the result as data. Must never measure while the program runs.
 
 pub mod calls;
@@ -11,6 +11,7 @@ pub mod report;
 pub mod resolve;
 #[cfg(test)]
 mod tests;
+pub mod traced;
 
 use calls::Process;
 
