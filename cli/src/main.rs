@@ -53,6 +53,7 @@ use clockwise_core::counter::Hardware;
 use cmd::Answer;
 use cmd::run::{Aside, Ran};
 use live::Live;
+use measure::Watch;
 use render::Style;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -82,6 +83,9 @@ fn answer(cli: &Cli, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
         }
         Command::Run(run) => {
             ended(cmd::run::run(run, style(cli.color), aside(cli.color, &mut io::stderr()))?)
+        }
+        Command::Profile(profile) if profile.pid.is_some() => {
+            attached(profile, style(cli.color), interrupted)
         }
         Command::Profile(profile) => {
             ended(cmd::profile::run(profile, aside(cli.color, &mut io::stderr()))?)
@@ -132,6 +136,22 @@ fn choice(args: &Choose, style: Style, interrupted: &Arc<AtomicBool>) -> Result<
     hear(interrupted)?;
     let mut watch = progress::Progress::new(false, Arc::clone(interrupted));
     cmd::choose::run(args, needs.as_ref(), style, &mut watch)
+}
+
+/// Counts what a running process asks, in a process of its own: see [`profile::traced`].
+fn attached(args: &args::Profile, style: Style, interrupted: &Arc<AtomicBool>) -> Result<Answer> {
+    let end = profile::traced::apart(|| {
+        let draw = args.time.is_some() && io::stderr().is_terminal() && Hardware::find().is_ok();
+        let mut bar = progress::Progress::new(draw, Arc::clone(interrupted));
+        let answer = cmd::profile::attached(args, style, &mut |share| bar.done(share));
+        drop(bar);
+        let status = answer.and_then(|answer| print(&answer)).unwrap_or_else(|error| {
+            warn(&format!("{error:#}"));
+            2
+        });
+        std::process::exit(status.into())
+    })?;
+    std::process::exit(launch::end_as(end))
 }
 
 /// Standard error, beside the output of a program.

@@ -14,6 +14,7 @@ use std::time::Duration;
 Examples:
   clockwise profile -- redis-server --port 7000     until it ends (Ctrl-C)
   clockwise profile --for 10s -- ./server           it is told to end after ten seconds
+  clockwise profile --for 10s --pid 1234            a process that runs already
   clockwise profile --save clocks.txt -- make       what it tells goes to a file
   clockwise profile --format folded --save a -- ./p stacks: flamegraph.pl a > a.svg
 
@@ -22,6 +23,9 @@ caller are exact. Who called the caller is looked at once in some 500 calls, by 
 program that is compiled without them (most are) tells its innermost caller alone. What a call
 costs is measured here when the program has ended; what the counting adds to the CPU time, some
 nanoseconds a call, is not taken off.
+
+What no image reaches (static programs, Go, --pid) is watched as by a debugger: each call stops it
+for microseconds, and all callers are told.
 
 Exit status: that of CMD, 0 if it was ended by --for; 127 there is no CMD; 126 it cannot be
 executed; 2 wrong usage, or CMD cannot be counted.")]
@@ -33,7 +37,7 @@ pub struct Profile {
     #[arg(long = "for", value_name = "TIME", value_parser = window)]
     pub time: Option<Duration>,
     /// Count what a process does that runs already
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff), conflicts_with = "command")]
     pub pid: Option<u32>,
     /// How to print what was counted
     #[arg(long, value_enum, default_value_t = ProfileForm::Text)]

@@ -4,20 +4,22 @@
 
 use crate::args::{Profile, ProfileForm};
 use crate::cache::Counted;
+use crate::cmd::Answer;
 use crate::cmd::run::{Aside, Ran, refused, unstarted};
 use crate::image::COUNTING;
-use crate::launch::{Launch, Watched};
+use crate::launch::{End, Launch, Watched};
 use crate::os::launch::{Started, children_cpu_ns};
 use crate::profile::report::Report;
 use crate::profile::resolve::{Files, Resolver};
+use crate::profile::traced::{self, Refusal};
 use crate::profile::{Observed, costs, counted, folded};
 use crate::program::{self, Reach};
 use crate::render::{self, Style};
 use crate::save::Save;
 use anyhow::{Result, anyhow, bail};
+use clockwise_core::kernel::Errno;
 use clockwise_core::settings::Choice;
 use clockwise_core::sites;
-use std::path::Path;
 
 /// Runs it.
 ///
@@ -26,11 +28,6 @@ use std::path::Path;
 pub fn run(args: &Profile, mut aside: Aside<'_>) -> Result<Ran> {
     // Before anything is changed.
     let started = Started::look();
-    if args.pid.is_some() {
-        bail!(
-            "a process that runs already cannot be counted by this build; give a program to start, as in -- CMD"
-        );
-    }
     let Some(name) = args.command.first() else { bail!("give a program to profile") };
     let path = match program::find(name, std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
@@ -38,30 +35,18 @@ pub fn run(args: &Profile, mut aside: Aside<'_>) -> Result<Ran> {
     };
     // Told now: the work of hours should not end at a folder that is not there.
     let save = args.save.as_deref().map(|file| Save::promise(file, "--save")).transpose()?;
-    let mut launch = Launch::new(&path, &args.command, started)
+    let launch = Launch::new(&path, &args.command, started)
         .map_err(|errno| anyhow!("{} cannot be called like this: {errno}", name.display()))?;
-    let mut notes = Vec::new();
-    match program::reach(&path, launch.preloaded()) {
-        Reach::Not(why) => bail!("{} cannot be counted: {why}", path.display()),
-        Reach::Part(why) => notes.push(format!("{} is counted in part: {why}", path.display())),
-        Reach::Whole | Reach::Unknown(_) | Reach::Missing(_) => {}
-    }
-    let laid = Counted::new(COUNTING, &Choice::default(), &sites::header(), sites::SIZE)?;
-    let image = &laid.image;
-    launch.preload(image).map_err(|errno| anyhow!("{}: {errno}", image.display()))?;
-    let cpu_before_ns = children_cpu_ns();
-    let window_ns = args.time.map(|time| u64::try_from(time.as_nanos())).transpose()?;
-    let watched = match launch.watch_for(window_ns) {
-        Ok(watched) => watched,
+    let run = match program::reach(&path, launch.preloaded()) {
+        Reach::Not(why) | Reach::Part(why) => by_tracer(&launch, window_ns(args), &why)?,
+        Reach::Whole | Reach::Unknown(_) | Reach::Missing(_) => by_image(launch, window_ns(args))?,
+    };
+    let (observed, end) = match run {
+        Ok(run) => run,
         Err(errno) => return Ok(Ran::Answer(unstarted(refused(errno, &path), name))),
     };
-    let cpu_ns = children_cpu_ns().zip(cpu_before_ns).map(|(after, before)| after - before);
-    let board = laid.read().ok();
-    drop(laid);
-    let observed = observed(board.as_deref(), &watched, cpu_ns, notes);
-    let command = command(&args.command);
-    let text =
-        text(args, command, &observed, if save.is_some() { Style::FILE } else { aside.style });
+    let style = if save.is_some() { Style::FILE } else { aside.style };
+    let text = text(args, name.display().to_string(), &observed, style);
     match save {
         Some(save) => {
             if let Err(why) = save.finish(&text) {
@@ -70,21 +55,98 @@ pub fn run(args: &Profile, mut aside: Aside<'_>) -> Result<Ran> {
         }
         None => aside.write(&text),
     }
-    Ok(Ran::Ended(if watched.is_stopped { crate::launch::End::Exited(0) } else { watched.end }))
+    Ok(Ran::Ended(end))
 }
 
-fn command(words: &[std::ffi::OsString]) -> String {
-    let name = words.first().map(|name| Path::new(name).display().to_string());
-    name.unwrap_or_default()
+/// Counts what a running process asks; `passed` is told which share of the time has passed. To be called in
+/// [`traced::apart`].
+///
+/// # Errors
+/// In one sentence, with the remedy.
+pub fn attached(
+    args: &Profile,
+    style: Style,
+    passed: &mut (dyn FnMut(f64) + Send),
+) -> Result<Answer> {
+    let Some(pid) = args.pid else { bail!("give a process to count with --pid") };
+    let save = args.save.as_deref().map(|file| Save::promise(file, "--save")).transpose()?;
+    let window_ns = window_ns(args);
+    let counted = traced::attach(pid.cast_signed(), window_ns, &mut |passed_ns| {
+        if let Some(window_ns) = window_ns {
+            passed(passed_ns as f64 / window_ns as f64);
+        }
+    })?;
+    // Started anew, it would be as a rule.
+    let observed = Observed { is_reached: true, ..of_tracer(counted) };
+    let command = observed.processes.first().map(|process| process.program.clone());
+    let command = command.unwrap_or_else(|| format!("process {pid}"));
+    let style = if save.is_some() { Style::FILE } else { style };
+    let text = text(args, command, &observed, style);
+    let text = match save {
+        None => text,
+        Some(save) => save.finish(&text).map(|()| String::new())?,
+    };
+    Ok(Answer { text, warnings: Vec::new(), status: 0 })
+}
+
+fn window_ns(args: &Profile) -> Option<u64> {
+    // A year fits.
+    args.time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What was counted and how the program ended, or why the system does not start it.
+type Run = std::result::Result<(Observed, End), Errno>;
+
+fn by_image(mut launch: Launch, window_ns: Option<u64>) -> Result<Run> {
+    let laid = Counted::new(COUNTING, &Choice::default(), &sites::header(), sites::SIZE)?;
+    let image = &laid.image;
+    launch.preload(image).map_err(|errno| anyhow!("{}: {errno}", image.display()))?;
+    let cpu_before_ns = children_cpu_ns();
+    let watched = match launch.watch_for(window_ns) {
+        Ok(watched) => watched,
+        Err(errno) => return Ok(Err(errno)),
+    };
+    let cpu_ns = children_cpu_ns().zip(cpu_before_ns).map(|(after, before)| after - before);
+    let board = laid.read().ok();
+    let end = if watched.is_stopped { End::Exited(0) } else { watched.end };
+    Ok(Ok((of_image(board.as_deref(), &watched, cpu_ns), end)))
+}
+
+fn by_tracer(launch: &Launch, window_ns: Option<u64>, why: &str) -> Result<Run> {
+    let counted = match traced::launch(launch, window_ns) {
+        Ok(counted) => counted,
+        Err(Refusal::Exec(errno)) => return Ok(Err(errno)),
+        Err(refusal @ Refusal::Told(_)) => return Err(refusal.into()),
+    };
+    let end = match counted.end {
+        Some(end) if !counted.is_stopped => end,
+        _ => End::Exited(0),
+    };
+    let mut observed = of_tracer(counted);
+    observed.notes.insert(0, format!("counted by a tracer, not by an image: {why}"));
+    Ok(Ok((observed, end)))
+}
+
+/// What a tracer has counted.
+fn of_tracer(counted: traced::Counted) -> Observed {
+    let processes = counted.processes;
+    let calls = processes.iter().flat_map(|process| &process.sites).any(|site| site.count > 0);
+    Observed {
+        // Of all of them, or of none.
+        cpu_ns: processes.iter().map(|process| process.cpu_ns).sum(),
+        wall_ns: processes.iter().map(|process| process.wall_ns).max().unwrap_or(0),
+        missed: 0,
+        counted_by: "tracer",
+        is_reached: false,
+        nothing: (!calls).then(|| "the program did not ask while it was watched".to_owned()),
+        notes: counted.remarks,
+        processes,
+    }
 }
 
 /// What the image has counted.
-fn observed(
-    board: Option<&[u8]>,
-    watched: &Watched,
-    cpu_ns: Option<u64>,
-    mut notes: Vec<String>,
-) -> Observed {
+fn of_image(board: Option<&[u8]>, watched: &Watched, cpu_ns: Option<u64>) -> Observed {
+    let mut notes = Vec::new();
     let read = board.and_then(|bytes| counted::read(bytes, watched.wall_ns));
     let is_there = read.is_some();
     let counted = read.unwrap_or_default();
@@ -120,6 +182,7 @@ fn observed(
         wall_ns: watched.wall_ns,
         missed: counted.missed,
         counted_by: "image",
+        is_reached: true,
         nothing,
         notes,
     }

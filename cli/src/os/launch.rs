@@ -231,7 +231,7 @@ impl Signals {
         // SAFETY: reads one set and one timespec, and fills one structure.
         let signal =
             unsafe { libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const time) };
-        (signal > 0).then(|| Arrived { signal, by_kernel: info.si_code > 0 })
+        (signal > 0).then_some(Arrived { signal, by_kernel: info.si_code > 0 })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Must never write a name in which a `;` or the end of a line would be taken for the format's own.
 
 use crate::profile::Observed;
-use crate::profile::report::{Place, called, clock};
+use crate::profile::report::{Place, base, called, clock};
 use crate::profile::resolve::{Frame, Resolver};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn stacks(observed: &Observed, resolver: &Resolver<'_>) -> String {
                     None => break,
                 }
             }
-            names.push(process.program.clone());
+            names.push(base(&process.program).to_owned());
             let names: Vec<String> = names.iter().rev().map(|name| unfolded(name)).collect();
             let sum = stacks.entry(names.join(";")).or_default();
             *sum = sum.saturating_add(site.count);

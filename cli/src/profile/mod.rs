@@ -28,6 +28,8 @@ pub struct Observed {
     pub missed: u64,
     /// Who counted: `image` or `tracer`.
     pub counted_by: &'static str,
+    /// Whether `clockwise run` would reach it.
+    pub is_reached: bool,
     /// Why nothing was counted, if that is known.
     pub nothing: Option<String>,
     /// What else there is to know.

@@ -139,12 +139,24 @@ pub struct Told {
     pub cpu_ns: Option<u64>,
 }
 
+impl Told {
+    /// The program without its folders.
+    pub fn name(&self) -> &str {
+        base(&self.program)
+    }
+}
+
+/// A path without its folders.
+pub fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// Shares of the CPU time, in percent, and what they are made of.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Outlook {
     /// As it is.
     pub now: Way,
-    /// Under `clockwise run`.
+    /// Under `clockwise run`, if that reaches the program.
     pub run: Way,
     /// Under `clockwise run --order relaxed`.
     pub relaxed: Way,
@@ -296,7 +308,7 @@ impl Report {
             callers,
             threads,
             processes,
-            outlook: outlook(&by_call, costs, cpu_ns),
+            outlook: outlook(&by_call, costs, observed),
             advice: Vec::new(),
             notes: observed.notes.clone(),
         };
@@ -425,7 +437,7 @@ impl Place {
 
     /// The module without its folders.
     pub fn module_name(&self) -> Option<&str> {
-        self.module.as_deref().map(|module| module.rsplit('/').next().unwrap_or(module))
+        self.module.as_deref().map(base)
     }
 
     /// The function, or the address.
@@ -439,8 +451,7 @@ impl Place {
 
     /// The source file without its folders, and the line.
     pub fn line(&self) -> Option<String> {
-        let file = self.file.as_deref()?;
-        let file = file.rsplit('/').next().unwrap_or(file);
+        let file = base(self.file.as_deref()?);
         Some(self.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
     }
 
@@ -454,7 +465,7 @@ impl Place {
 fn outlook(
     by_call: &BTreeMap<Call, Sum>,
     costs: &BTreeMap<Call, Cost>,
-    cpu_ns: Option<u64>,
+    observed: &Observed,
 ) -> Outlook {
     let sum = |figure: fn(&Cost) -> Option<f64>| {
         let each =
@@ -464,14 +475,14 @@ fn outlook(
     let now_ns = sum(|cost| cost.kernel_ns);
     let way = |cost_ns: Option<f64>| {
         // What is saved is missing from the whole too.
-        let whole = |cost_ns: f64| Some(cpu_ns? as f64 - now_ns? + cost_ns);
+        let whole = |cost_ns: f64| Some(observed.cpu_ns? as f64 - now_ns? + cost_ns);
         let whole = cost_ns.and_then(whole).filter(|&whole| whole > 0.0);
         Way { cost_ns, cpu_percent: cost_ns.zip(whole).map(|(cost, whole)| 100.0 * cost / whole) }
     };
     Outlook {
         now: way(now_ns),
-        run: way(sum(|cost| cost.ordered_ns)),
-        relaxed: way(sum(|cost| cost.relaxed_ns)),
+        run: way(sum(|cost| cost.ordered_ns).filter(|_| observed.is_reached)),
+        relaxed: way(sum(|cost| cost.relaxed_ns).filter(|_| observed.is_reached)),
         coarse: way(sum(|cost| cost.coarse_ns)),
         coarse_step_ns: costs::coarse_step_ns(),
     }

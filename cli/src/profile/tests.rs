@@ -30,6 +30,7 @@ fn observed(calls: u64, cpu_ns: Option<u64>) -> Observed {
         wall_ns: 1_000_000_000,
         missed: 4,
         counted_by: "image",
+        is_reached: true,
         ..Observed::default()
     }
 }
@@ -59,6 +60,10 @@ fn calls_of_one_place_are_one_caller_and_shares_are_of_the_cpu_time() {
     let relaxed = report.outlook.relaxed.cpu_percent.unwrap();
     assert!((relaxed - 100.0 / 9.0).abs() < 1e-9, "{relaxed}");
     assert_eq!(report.outlook.now.cpu_percent, Some(20.0));
+    let observed = Observed { is_reached: false, ..observed(10_000, Some(1_000_000)) };
+    let report = self::report(&observed, [20.0, 10.0, 10.0, 5.0]);
+    assert_eq!((report.outlook.run.cost_ns, report.outlook.relaxed.cost_ns), (None, None));
+    assert!(!report.advice.join("\n").contains("clockwise run"), "{:?}", report.advice);
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn processes(mut askers: Vec<&Told>, top: usize, style: Style) -> String {
     let [calls, rate, share] = figures(askers.iter().map(|process| &process.figures));
     let columns = vec![
         Column::right("process", 0, askers.iter().map(number)),
-        Column::words("program", askers.iter().map(|process| process.program.clone())),
+        Column::words("program", askers.iter().map(|process| process.name().to_owned())),
         calls,
         rate,
         share,
@@ -187,6 +187,7 @@ fn outlook(outlook: &Outlook, style: Style) -> String {
         ("with --order relaxed", &outlook.relaxed),
         ("were coarse clocks enough", &outlook.coarse),
     ];
+    let ways = ways.into_iter().filter(|(_, way)| way.cost_ns.is_some()).collect::<Vec<_>>();
     let ms = |way: &Way| way.cost_ns.map(|ns| ns / 1e6);
     let columns = vec![
         Column::words("all calls", ways.iter().map(|(name, _)| (*name).to_owned())),

@@ -1,8 +1,8 @@
 /* Asks for the time as often as the words say, each from a function of its own: `mono N`, `real N`, `coarse N`, `day N`,
  * `second N`, `base N`, `step N` (the resolution), `odd N` (a clock that there is none of); in N threads one after the
  * other (`after N`) or at once (`at-once N`), in children (`fork N`), while a timer's signals ask too, as often as it then
- * prints (`storm N`); then what becomes of the process: `exec WORDS`, `die`
- * (killed), `hang`, `linger` (until SIGTERM, then ends with 3), `leave` (ends with 7). */
+ * prints (`storm N`); then what becomes of the process: `exec WORDS`, `die` (killed), `hang`, `linger` (until SIGTERM,
+ * then ends with 3), `on` (the same, and asks once a millisecond), `leave` (ends with 7). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -76,9 +76,11 @@ int main(int words, char **word) {
     }
     if (!strcmp(what, "leave")) return 7;
     if (!strcmp(what, "die")) raise(SIGKILL);
-    if (!strcmp(what, "linger")) signal(SIGTERM, end);
-    if (!strcmp(what, "linger") || !strcmp(what, "hang")) {
+    if (!strcmp(what, "linger") || !strcmp(what, "on")) signal(SIGTERM, end);
+    int asks_on = !strcmp(what, "on");
+    if (asks_on || !strcmp(what, "linger") || !strcmp(what, "hang")) {
       puts("up"), fflush(stdout);
+      for (; asks_on; usleep(1000)) mono(1);
       for (;;) pause();
     }
     i++;

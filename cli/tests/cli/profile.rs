@@ -349,6 +349,46 @@ fn the_text_tells_what_the_data_does_and_fits() {
 }
 
 #[test]
+fn a_static_program_is_counted_by_a_tracer() {
+    let flags = ["-O2", "-pthread", "-g", "-static"];
+    let (folder, program) = asker("static", &flags);
+    let command = [text(&program), "mono", "300", "real", "20", "fork", "2", "leave"];
+    let told = told_of(&folder, &command, 7);
+    assert_eq!(told["counted_by"], "tracer", "{told:#}");
+    for (function, n) in [("mono", 300 + 100 + 101), ("real", 20)] {
+        assert_eq!(calls(&told["callers"], &[("function", function)]), n, "{told:#}");
+    }
+    assert_eq!(told["total"]["calls"], 521, "{told:#}");
+    assert!(told["outlook"]["run"]["cost_ns"].is_null(), "run does not reach it: {told:#}");
+    let ended = ["--for", "300ms"];
+    let ran = run(&mut profile(&folder, &ended, &[text(&program), "mono", "40", "hang"])).exits(0);
+    assert_eq!(ran.stdout, "up\n", "the program's own");
+    ran.says(&["40 calls for the time", "counted by a tracer", "linked statically"]);
+}
+
+#[test]
+fn a_running_process_is_counted_and_goes_on() {
+    let (folder, program) = asker("running", &DEBUG);
+    let mut asking = Command::new(&program);
+    let mut asking = asking.arg("on").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Read::read_exact(asking.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+    let number = asking.id().to_string();
+    let ran = run(&mut tool(&["profile", "--for", "500ms", "--pid", &number, "--format", "json"]));
+    if ran.stderr.contains("ptrace") {
+        not_tried("a running process", ran.stderr.trim_end());
+    } else {
+        let told = ran.exits(0).json();
+        let counted =
+            calls(&told["callers"], &[("function", "mono"), ("clock", "CLOCK_MONOTONIC")]);
+        assert!(counted > 0, "{told:#}");
+        assert_eq!(told["total"]["calls"], counted, "{told:#}");
+    }
+    assert_eq!(asking.try_wait().unwrap(), None, "it goes on");
+    crate::common::process::send(&asking, libc::SIGTERM);
+    assert_eq!(asking.wait().unwrap().code(), Some(3), "{folder:?}");
+}
+
+#[test]
 fn what_cannot_be_profiled_is_said_in_a_sentence() {
     let folder = folder("profile_refused");
     let say = |ran: Ran, code: i32, parts: &[&str]| ran.exits(code).says_only(parts);
@@ -360,6 +400,9 @@ fn what_cannot_be_profiled_is_said_in_a_sentence() {
     for flags in [&["--for", "1ms"][..], &["--for", "10"], &["--top", "0"], &["--format", "xml"]] {
         assert_eq!(run(&mut profile(&folder, flags, &["true"])).exits(2).stdout, "");
     }
+    let nobody = ["profile", "--for", "1s", "--pid", "2147483647"];
+    say(run(&mut tool(&nobody)), 2, &["no process 2147483647"]);
     run(&mut tool(&["profile"])).exits(2);
+    run(&mut tool(&["profile", "--pid", "0"])).exits(2);
     run(&mut tool(&["profile", "--pid", "1", "--", "true"])).exits(2);
 }
