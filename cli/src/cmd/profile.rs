@@ -192,7 +192,7 @@ fn text(args: &Profile, command: String, observed: &Observed, style: Style) -> S
     let files = Files::of(&observed.processes);
     let resolver = Resolver::new(&files);
     if args.format == ProfileForm::Folded {
-        return folded::stacks(observed, &resolver);
+        return folded::lines(observed, &resolver);
     }
     let sites = observed.processes.iter().flat_map(|process| &process.sites);
     let costs = costs::measure(sites.map(|site| site.call));

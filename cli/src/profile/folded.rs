@@ -5,11 +5,37 @@
 use crate::profile::Observed;
 use crate::profile::report::{Place, base, called, clock};
 use crate::profile::resolve::{Frame, Resolver};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// All of them: the program, its functions from the outermost to the innermost, the call; and how often.
-pub fn stacks(observed: &Observed, resolver: &Resolver<'_>) -> String {
-    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+/// A stack, as data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stack {
+    /// The program, its functions from the outermost to the innermost, the call.
+    pub frames: Vec<String>,
+    /// How often.
+    pub calls: u64,
+}
+
+/// All of them as data, the most frequent first.
+pub fn list(observed: &Observed, resolver: &Resolver<'_>) -> Vec<Stack> {
+    let stacks = added_up(observed, resolver).into_iter();
+    let mut stacks: Vec<_> = stacks.map(|(frames, calls)| Stack { frames, calls }).collect();
+    stacks.sort_by_key(|stack| std::cmp::Reverse(stack.calls));
+    stacks
+}
+
+/// All of them as lines.
+pub fn lines(observed: &Observed, resolver: &Resolver<'_>) -> String {
+    let line = |(frames, calls): (Vec<String>, u64)| {
+        let frames: Vec<String> = frames.iter().map(|name| unfolded(name)).collect();
+        format!("{} {calls}\n", frames.join(";"))
+    };
+    added_up(observed, resolver).into_iter().map(line).collect()
+}
+
+fn added_up(observed: &Observed, resolver: &Resolver<'_>) -> BTreeMap<Vec<String>, u64> {
+    let mut stacks: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     for process in &observed.processes {
         for site in &process.sites {
             let mut names = vec![match clock(site.call) {
@@ -25,12 +51,12 @@ pub fn stacks(observed: &Observed, resolver: &Resolver<'_>) -> String {
                 }
             }
             names.push(base(&process.program).to_owned());
-            let names: Vec<String> = names.iter().rev().map(|name| unfolded(name)).collect();
-            let sum = stacks.entry(names.join(";")).or_default();
+            names.reverse();
+            let sum = stacks.entry(names).or_default();
             *sum = sum.saturating_add(site.count);
         }
     }
-    stacks.into_iter().map(|(stack, calls)| format!("{stack} {calls}\n")).collect()
+    stacks
 }
 
 /// A function by its name; by its module, where it has none.
@@ -68,6 +94,9 @@ mod tests {
         };
         let observed = Observed { processes: vec![process], ..Observed::default() };
         let files = Files::default();
-        assert_eq!(stacks(&observed, &Resolver::new(&files)), "a:b:c;0x10;time 7\n");
+        assert_eq!(lines(&observed, &Resolver::new(&files)), "a:b:c;0x10;time 7\n");
+        let list = list(&observed, &Resolver::new(&files));
+        assert_eq!((list.len(), list[0].calls), (1, 7));
+        assert_eq!(list[0].frames, ["a;b\nc", "0x10", "time"]);
     }
 }

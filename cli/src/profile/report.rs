@@ -5,6 +5,7 @@
 use crate::profile::Observed;
 use crate::profile::calls::{Call, Process};
 use crate::profile::costs::{self, Cost};
+use crate::profile::folded::{self, Stack};
 use crate::profile::resolve::{Frame, Resolver};
 use clockwise_core::kernel::ClockId;
 use serde::Serialize;
@@ -38,6 +39,8 @@ pub struct Report {
     pub clocks: Vec<Clock>,
     /// By who called.
     pub callers: Vec<Caller>,
+    /// By stack, as far as it is known.
+    pub stacks: Vec<Stack>,
     /// By thread.
     pub threads: Vec<Thread>,
     /// By process.
@@ -306,6 +309,7 @@ impl Report {
             nothing: observed.nothing.clone(),
             clocks,
             callers,
+            stacks: folded::list(observed, resolver),
             threads,
             processes,
             outlook: outlook(&by_call, costs, observed),

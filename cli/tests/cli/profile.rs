@@ -204,6 +204,12 @@ fn callers_of_callers_are_in_the_stacks_where_there_are_frame_pointers() {
     assert_eq!(sum(";main;mono;clock_gettime(CLOCK_MONOTONIC)"), 41_000 - by_twice, "{told}");
     assert_eq!(sum(";main;second;time"), 1, "{told}");
     assert_eq!(lines.iter().map(|&(_, n)| n).sum::<u64>(), 41_001, "{told}");
+    let told = told_of(&folder, &command, 0);
+    assert_eq!(calls(&told["stacks"], &[]), 41_001, "{told:#}");
+    let frames = told["stacks"][0]["frames"].as_array().unwrap();
+    let frames: Vec<&str> = frames.iter().map(|frame| frame.as_str().unwrap()).collect();
+    let end = ["main", "twice", "mono", "clock_gettime(CLOCK_MONOTONIC)"];
+    assert!(frames[0] == "asker" && frames.ends_with(&end), "{frames:?}");
 }
 
 /// Two thousand places.
