@@ -4,6 +4,7 @@ use crate::cpio::Archive;
 use crate::kernel::{Kernel, QEMU};
 use crate::script::{self, Act};
 use crate::snapshot;
+use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,6 +33,21 @@ pub struct Guest {
     files: Vec<(PathBuf, String)>,
     script: Vec<Act>,
     seconds: u64,
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, words) = (&self.kernel.version, self.words.trim_start());
+        write!(f, "kernel {version} on {}: {words}", self.processors)?;
+        for (word, is_set) in [("no invariant TSC", !self.is_invariant), ("at once", !self.settles)]
+        {
+            if is_set {
+                write!(f, "; {word}")?;
+            }
+        }
+        self.options.iter().try_for_each(|option| write!(f, " {option}"))?;
+        self.script.iter().try_for_each(|act| write!(f, "; {act}"))
+    }
 }
 
 /// A program of the host's, and how it is called in a guest.
@@ -266,10 +282,14 @@ impl Guest {
             String::from_utf8_lossy(&text).into_owned()
         };
         let why = |what: &str| {
-            let console = read("console");
-            let from = console.len() - console.len().min(2_000);
-            let end = console.get(from..).unwrap_or_default();
-            format!("{what}; stderr: {}; QEMU: {}; console: ...{end}", read("stderr"), read("qemu"))
+            let end = |name: &str| {
+                let bytes = fs::read(folder.join(name)).unwrap_or_default();
+                let from = bytes.len().saturating_sub(2_000);
+                String::from_utf8_lossy(&bytes[from..]).into_owned()
+            };
+            let names = ["control", "stdout", "stderr", "qemu", "console"];
+            let ends = names.map(|name| format!("\n{name}: ...{}", end(name)));
+            format!("{self}: {what}{}", ends.concat())
         };
         let (start, limit) = (Instant::now(), Duration::from_secs(self.seconds));
         while !read("control").contains("up") {

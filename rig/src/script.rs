@@ -1,5 +1,6 @@
 //! What happens to a guest from outside while its program runs.
 
+use std::fmt;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,17 @@ pub enum Act {
     Monitor(String),
     /// QEMU itself is stopped (SIGSTOP) for so many milliseconds: the guest's counter goes on.
     Freeze(u64),
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait(text) => write!(f, "wait for {text:?}"),
+            Self::Sleep(milliseconds) => write!(f, "sleep {milliseconds} ms"),
+            Self::Monitor(command) => f.write_str(command),
+            Self::Freeze(milliseconds) => write!(f, "SIGSTOP for {milliseconds} ms"),
+        }
+    }
 }
 
 const POLL: Duration = Duration::from_millis(10);

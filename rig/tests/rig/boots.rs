@@ -1,7 +1,7 @@
 //! Every clocksource that a kernel can be booted with, on one, two and four processors: whether the counter is fit is
 //! the kernel's verdict, and readings are right whoever answers.
 
-use crate::common::{CLOCKS, WAYS, each, guest, judge};
+use crate::common::{CLOCKS, COUNTED, WAYS, each, guest, judge};
 use clockwise_rig::Guest;
 
 /// Words for the kernel, and the clocksource that it must then use; `None` where it may do as it finds.
@@ -22,6 +22,9 @@ fn check(guest: &Guest, is_invariant: bool, source: Option<&str>, what: &str) {
     told.holds(what);
     let (current, available) = told.sources("start");
     assert!(source.is_none_or(|source| source == current), "{what}: {current}");
+    // The words were understood.
+    assert_eq!(told.machine("start")["has_vdso"] == false, what.starts_with("vdso=0"), "{told:?}");
+    assert_eq!(!available.contains(&"hpet"), what.starts_with("nohpet"), "{what}: {told:?}");
     let unfit = match current {
         "tsc" => None,
         _ if !available.contains(&"tsc") => Some("Rejected"),
@@ -69,4 +72,28 @@ fn a_counter_that_promises_no_constant_rate_is_used_only_where_the_kernel_uses_i
         let guest = guest.clone().not_invariant().boots_with(&format!("clocksource={source}"));
         check(&guest, false, Some(source), &format!("{source}, no promise"));
     });
+}
+
+/// The kernel reads its counter at a rate of its first guess for a second or two, then changes to one that it has measured, and
+/// forgets what it was told until then. Time is counted here: a machine that is slow to boot would be past it.
+#[test]
+fn a_program_that_starts_before_the_kernel_knows_its_counter_is_not_disturbed() {
+    let Some(guest) = guest() else { return };
+    let guest = guest.boots_with("tsc=reliable").options(&COUNTED).unsettled();
+    let told = judge(&guest, &["read=100", "note=early", "await=tsc", "read=300", "note=end"]);
+    told.holds("early");
+    let sources = ["start", "early", "end"].map(|note| told.sources(note).0);
+    assert_eq!(sources, ["tsc-early", "tsc-early", "tsc"], "{told:?}");
+    for (way, clock) in WAYS.into_iter().flat_map(|way| CLOCKS.map(|clock| (way, clock))) {
+        for note in ["early", "end"] {
+            let status = told.note(note, way, clock);
+            assert!(status["unfit"].is_null(), "{note}: {way}, {clock}: {told:?}");
+            assert_eq!(status["distrusts"], 0, "{note}: {way}, {clock}: {told:?}");
+        }
+        // The rate was taken anew, also of the clock that nobody steers.
+        let slews = told.note("end", way, clock)["slews"].as_u64();
+        assert!(slews >= Some(1), "{way}, {clock}: {told:?}");
+        let from_counter = told.end(way, clock)["from_counter"].as_u64();
+        assert!(from_counter > Some(0), "{way}, {clock}: {told:?}");
+    }
 }

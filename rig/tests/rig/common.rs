@@ -1,7 +1,7 @@
 //! The programs that go into a guest, built once; and what the judge tells, taken apart.
 
 use clockwise_rig::{Guest, Kernel, Program, Ran, installed};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,11 @@ pub fn each<T: Send, R: Send>(
 ) -> Vec<R> {
     let does = &does;
     std::thread::scope(|scope| {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let named = || std::thread::Builder::new().name(name.clone());
+        let spawn = |case| named().spawn_scoped(scope, move || does(case));
         let threads: Vec<_> =
-            cases.into_iter().map(|case| scope.spawn(move || does(case))).collect();
+            cases.into_iter().map(|case| spawn(case).expect("a thread")).collect();
         let ended = threads.into_iter().map(|thread| thread.join());
         ended.map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
@@ -145,7 +148,19 @@ fn run_judge(guest: &Guest, words: &[&str]) -> Told {
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     let told = Told { lines: ran.stdout.lines().map(line).collect(), ran };
     if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
-        say(&format!("== {guest:?}\n== {words:?}\n{}", told.ran.stdout));
+        say(&format!("== {guest}\n== {words:?}\n{}", told.ran.stdout));
+    }
+    if let Some(path) = std::env::var_os("CLOCKWISE_RIG_RECORD") {
+        let line = json!({
+            "test": std::thread::current().name(),
+            "guest": guest.to_string(),
+            "words": words,
+            "told": told.lines,
+        });
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        // One call: other tests write there too.
+        file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+            .expect("the record can be written to");
     }
     told
 }
@@ -177,9 +192,29 @@ impl Told {
     /// What the kernel said about its clocksources at that note, or at the `start`: the current one, and all.
     #[track_caller]
     pub fn sources(&self, name: &str) -> (&str, Vec<&str>) {
-        let line = self.line(|line| line["note"] == name && line.get("available").is_some());
+        let line = self.machine(name);
         let [current, available] = ["current", "available"].map(|name| line[name].as_str());
         (current.unwrap_or_default(), available.unwrap_or_default().split_whitespace().collect())
+    }
+
+    /// What the kernel said at that note, or at the `start`.
+    #[track_caller]
+    pub fn machine(&self, name: &str) -> &Value {
+        self.line(|line| line["note"] == name && line.get("available").is_some())
+    }
+
+    /// By how many seconds one of the kernel's clocks went on between two notes.
+    #[track_caller]
+    pub fn passed_s(&self, clock: &str, from: &str, to: &str) -> f64 {
+        let time = |note| self.machine(note)["times_ns"][clock].as_i64().expect("a time");
+        (time(to) - time(from)) as f64 / 1e9
+    }
+
+    /// The longest time of the kernel's in which a thread read nothing, in seconds.
+    #[track_caller]
+    pub fn gap_max_s(&self) -> f64 {
+        let line = self.line(|line| line.get("gap_max_ns").is_some());
+        line["gap_max_ns"].as_i64().expect("a time") as f64 / 1e9
     }
 
     /// What became of a clock.

@@ -11,6 +11,10 @@ use std::time::Duration;
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// A change of the rate takes effect at the next tick of the kernel's, of which there are 250 in a second.
 const TICK_NS: i64 = 4_000_000;
+/// A clock that was set is followed within this time of the kernel's.
+const SET_WITHIN_NS: i64 = 5_000_000;
+/// Another length of the kernel's tick, which is more than a slew: two periods.
+const TICK_WITHIN_NS: i64 = 10_000_000;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub enum Act {
     Tai(i64),
     /// Another clocksource.
     Source(String),
+    /// Read until the kernel has changed to this clocksource by itself.
+    Await(String),
     /// Suspend to memory for so many seconds.
     Suspend(u64),
 }
@@ -69,6 +75,7 @@ impl FromStr for Act {
             "leap" => Self::Leap(number()?),
             "tai" => Self::Tai(number()?),
             "source" => Self::Source(value.to_owned()),
+            "await" => Self::Await(value.to_owned()),
             "suspend" => Self::Suspend(number()?.unsigned_abs()),
             _ => return Err(format!("no act {name:?}")),
         })
@@ -81,9 +88,7 @@ impl Act {
     /// # Errors
     /// The kernel's.
     pub fn perform(&self) -> Result<Option<Window>, String> {
-        let is_harmless =
-            matches!(self, Self::Read(_) | Self::Rest(_) | Self::Say(_) | Self::Note(_));
-        if !is_harmless {
+        if self.is_event() {
             let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
             if !words.split_whitespace().any(|word| word == "clockwise-rig") {
                 return Err("this machine is no guest: its clock is left alone".to_owned());
@@ -95,24 +100,33 @@ impl Act {
         done.map_err(|error| format!("{self:?}: {error}"))?;
         Ok(match self {
             Self::Step(_) | Self::SetOffset(_) | Self::Set(_) | Self::Tai(_) => {
-                Some(Window { from_ns, to_ns, moved: Moved::Set })
+                Some(Window::new(from_ns, to_ns, Moved::Set, SET_WITHIN_NS))
             }
             // One percent is ten times what a bound covers.
             Self::Tick(_) => {
-                Some(Window { from_ns, to_ns: to_ns + TICK_NS, moved: Moved::Steered })
+                Some(Window::new(from_ns, to_ns + TICK_NS, Moved::Steered, TICK_WITHIN_NS))
             }
             // The kernel reads one after the other, and loses what passes in between: 50 us here.
-            Self::Source(_) => Some(Window { from_ns, to_ns, moved: Moved::All }),
+            Self::Source(_) => Some(Window::new(from_ns, to_ns, Moved::All, SET_WITHIN_NS)),
+            Self::Await(name) => Some(changed(name)?),
             Self::Leap(seconds) => Some(leap(*seconds)?),
             _ => None,
         })
+    }
+
+    /// Whether it does something to the kernel.
+    pub fn is_event(&self) -> bool {
+        !matches!(
+            self,
+            Self::Read(_) | Self::Rest(_) | Self::Say(_) | Self::Note(_) | Self::Await(_)
+        )
     }
 
     fn perform_now(&self) -> std::io::Result<()> {
         let mut change = timex();
         match self {
             Self::Read(milliseconds) => thread::sleep(Duration::from_millis(*milliseconds)),
-            Self::Rest(_) | Self::Say(_) | Self::Note(_) | Self::Leap(_) => {}
+            Self::Rest(_) | Self::Say(_) | Self::Note(_) | Self::Leap(_) | Self::Await(_) => {}
             Self::Step(nanos) => system::set_realtime(realtime()? + nanos)?,
             Self::Set(second) => system::set_realtime(second * 1_000_000_000)?,
             Self::Source(name) => fs::write(SOURCE, name)?,
@@ -155,6 +169,23 @@ impl Act {
     }
 }
 
+/// Waits for the kernel to have changed to a clocksource by itself; when that was.
+fn changed(name: &str) -> Result<Window, String> {
+    let (begin_ns, mut from_ns) = (monotonic()?, monotonic()?);
+    loop {
+        let current = fs::read_to_string(SOURCE).map_err(|error| error.to_string())?;
+        let to_ns = monotonic()?;
+        if current.trim() == name {
+            return Ok(Window::new(from_ns, to_ns, Moved::All, SET_WITHIN_NS));
+        }
+        if to_ns - begin_ns > 10_000_000_000 {
+            return Err(format!("the kernel stays on {current}"));
+        }
+        from_ns = to_ns;
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Lives through a leap second: sets the clock to two seconds before the end of a day, which must have been done by a
 /// `set` before, and sees when the kernel inserts or deletes one.
 fn leap(seconds: i64) -> Result<Window, String> {
@@ -167,18 +198,19 @@ fn leap(seconds: i64) -> Result<Window, String> {
         let wall = realtime().map_err(|error| error.to_string())?;
         Ok((from_ns, wall - from_ns, monotonic()?))
     };
-    let (mut last_ns, begin, _) = distance()?;
+    let (begin_ns, begin, _) = distance()?;
+    let mut last_ns = begin_ns;
     loop {
         let (from_ns, now, to_ns) = distance()?;
         // Both readings within a moment, or else the thread was stopped between them.
         if to_ns - from_ns < 1_000_000 {
             if (now - begin + seconds * 1_000_000_000).abs() < 100_000_000 {
-                return Ok(Window { from_ns: last_ns, to_ns, moved: Moved::Set });
+                return Ok(Window::new(last_ns, to_ns, Moved::Set, SET_WITHIN_NS));
             }
             last_ns = from_ns;
         }
         thread::sleep(Duration::from_micros(200));
-        if to_ns - last_ns > 10_000_000_000 {
+        if to_ns - begin_ns > 10_000_000_000 {
             return Err("no leap second came".to_owned());
         }
     }

@@ -60,6 +60,8 @@ pub struct Window {
     pub from_ns: i64,
     pub to_ns: i64,
     pub moved: Moved,
+    /// How long it may take until it is followed.
+    pub within_ns: i64,
 }
 
 /// Which clocks were moved.
@@ -74,8 +76,12 @@ pub enum Moved {
 }
 
 impl Window {
-    /// Whether the suspect was read no later than `within_ns` after it, and if so how long after.
-    pub fn excuses(&self, suspect: &Suspect, within_ns: i64) -> Option<i64> {
+    pub const fn new(from_ns: i64, to_ns: i64, moved: Moved, within_ns: i64) -> Self {
+        Self { from_ns, to_ns, moved, within_ns }
+    }
+
+    /// Whether the suspect was read before it had to be followed, and if so how long after it.
+    pub fn excuses(&self, suspect: &Suspect) -> Option<i64> {
         let clock = FOLLOWED[suspect.clock];
         let is_of_it = match self.moved {
             Moved::Set => may_be_set(clock),
@@ -84,7 +90,7 @@ impl Window {
         };
         let is_bound = suspect.violation.law == Law::Bounded;
         let late_ns = suspect.from_ns - self.to_ns;
-        (is_of_it && is_bound && suspect.to_ns >= self.from_ns && late_ns <= within_ns)
+        (is_of_it && is_bound && suspect.to_ns >= self.from_ns && late_ns <= self.within_ns)
             .then_some(late_ns.max(0))
     }
 }
@@ -104,6 +110,9 @@ pub struct Found {
     pub unsteady: [u64; FOLLOWED.len()],
     /// Times that the kernel was asked again, because its answer may have been stale.
     pub asked_again: u64,
+    /// The longest time of the kernel's between two readings: for how long the machine did not run, if it was long.
+    pub gap_max_ns: i64,
+    last_ns: Option<i64>,
     pub suspects: Vec<Suspect>,
     pub suspects_dropped: u64,
 }
@@ -143,6 +152,8 @@ fn look(
 ) -> Result<(), Errno> {
     let (subject, clock) = (&judged.subject, FOLLOWED[index]);
     let from_ns = kernel(ClockId::MONOTONIC)?;
+    let gap_ns = from_ns - found.last_ns.replace(from_ns).unwrap_or(from_ns);
+    found.gap_max_ns = found.gap_max_ns.max(gap_ns);
     let before = kernel(clock)?;
     let told = subject.told(clock)?;
     let after = kernel(clock)?;

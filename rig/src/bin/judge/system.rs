@@ -14,6 +14,12 @@ use std::io::Error;
 /// What the kernel says of its clock, and takes.
 pub use libc::timex as Timex;
 
+/// Whether the kernel gives programs a vDSO.
+pub fn has_vdso() -> bool {
+    // SAFETY: takes an integer.
+    (unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) }) != 0
+}
+
 /// `Err` with errno if the call failed.
 fn checked(result: i32) -> Result<i32, Error> {
     if result == -1 { Err(Error::last_os_error()) } else { Ok(result) }
