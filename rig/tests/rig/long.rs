@@ -9,11 +9,16 @@ fn a_day_passes_without_drift_or_overflow() {
     // A burst of readings every ten minutes, and reading all the time before and after.
     let told = judge(&guest, &["read=200", "rest=86400000", "read=300", "note=end"]);
     told.holds("a day");
+    assert!(told.passed_s("MONOTONIC_RAW", "start", "end") >= 86_400.0, "{told:?}");
     for way in WAYS {
         for clock in CLOCKS {
             let status = told.note("end", way, clock);
             assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
-            assert_eq!(status["steps"], 0, "{way}, {clock}: {told:?}");
+            for what in ["steps", "distrusts"] {
+                assert_eq!(status[what], 0, "{what}: {way}, {clock}: {told:?}");
+            }
+            // One in each burst at least.
+            assert!(status["refreshes"].as_u64() > Some(144), "{way}, {clock}: {told:?}");
         }
     }
 }

@@ -22,25 +22,41 @@ fn monitor(command: &str) -> Act {
 fn survives(what: &str, sources: &[&str], happens: &[Act]) -> Vec<Told> {
     let Some(guest) = guest() else { return vec![] };
     let script = [Act::Wait("ready".to_owned()), Act::Sleep(300)];
-    let guest = guest.seconds(60).script(script.into_iter().chain(happens.to_vec()));
+    let guest = guest.seconds(90).script(script.into_iter().chain(happens.to_vec()));
     each(sources, |words| {
         let guest = guest.clone().boots_with(words);
-        let told = judge(&guest, &["read=200", "say=ready", "read=3000", "note=after", "read=300"]);
+        let acts = ["read=200", "note=before", "say=ready", "read=3000", "note=after", "read=300"];
+        let told = judge(&guest, &acts);
         told.holds(&format!("{what}, {words}"));
         told
     })
 }
 
+/// By how many seconds the kernel's clock was behind the counter at the last step.
+fn step_s(told: &Told, note: &str, way: &str, clock: &str) -> f64 {
+    let steps = &told.note(note, way, clock)["last_steps_ns"];
+    steps[0].as_i64().map_or(0.0, |step_ns| -step_ns as f64 / 1e9)
+}
+
+/// By how many seconds the clock on the board, which goes on, was ahead of the kernel's at that note.
+fn behind_board_s(told: &Told, note: &str) -> i64 {
+    let machine = told.machine(note);
+    let [board_s, wall_ns] = [&machine["board_s"], &machine["times_ns"]["REALTIME"]]
+        .map(|number| number.as_i64().expect("a time"));
+    board_s - wall_ns / 1_000_000_000
+}
+
 #[test]
 fn a_machine_that_is_stopped_and_goes_on_notices_nothing() {
     for told in survives("stop", &SOURCES, &[monitor("stop"), Act::Sleep(5_000), monitor("cont")]) {
-        for way in WAYS {
-            let status = told.note("after", way, "MONOTONIC");
-            assert_eq!(
-                (&status["steps"], &status["distrusts"]),
-                (&0.into(), &0.into()),
-                "{told:?}"
-            );
+        let lost_s = behind_board_s(&told, "after") - behind_board_s(&told, "before");
+        assert!((4..=6).contains(&lost_s), "it was not stopped: {lost_s} s: {told:?}");
+        for (way, clock) in pairs() {
+            let status = told.note("after", way, clock);
+            for what in ["steps", "distrusts"] {
+                assert_eq!(status[what], 0, "{what}: {way}, {clock}: {told:?}");
+            }
+            assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
         }
     }
 }
@@ -50,9 +66,15 @@ fn a_machine_that_is_stopped_and_goes_on_notices_nothing() {
 fn a_machine_that_is_frozen_for_ten_seconds_jumps_with_the_kernel() {
     let all = survives("freeze", &SOURCES, &[Act::Freeze(10_000)]);
     for (told, steps) in all.iter().zip([0, 0, 1]) {
+        let is_whole = told.gap_max_s() > 9.0;
+        assert_eq!(is_whole, steps == 0, "the kernel's clocks jump, or lose it: {told:?}");
+        let wraps_s = if steps == 0 { 0.0 } else { 2.0 * f64::from(1 << 24) / 3_579_545.0 };
         for (way, clock) in pairs() {
             let status = told.note("after", way, clock);
             assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
+            let step_s = step_s(told, "after", way, clock);
+            assert!((step_s - wraps_s).abs() < 0.1, "{way}, {clock}: {step_s} s: {told:?}");
+            assert_eq!(status["distrusts"], 0, "{way}, {clock}: {told:?}");
             assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
         }
     }
@@ -62,10 +84,15 @@ fn a_machine_that_is_frozen_for_ten_seconds_jumps_with_the_kernel() {
 fn a_machine_that_is_brought_back_to_a_saved_state_goes_on_from_there() {
     let happens = [monitor("savevm s"), Act::Sleep(2_000), monitor("loadvm s")];
     // The counter goes on as if nothing had been saved; of the kernel's clocks only those that rest on it.
-    for (told, steps) in survives("snapshot", &SOURCES[..2], &happens).iter().zip([0, 1]) {
+    for (told, steps) in survives("snapshot", &SOURCES[..2], &happens).iter().zip([0u32, 1]) {
+        assert!(told.gap_max_s() > 1.5 || steps > 0, "the kernel's clocks jump: {told:?}");
         for (way, clock) in pairs() {
             let status = told.note("after", way, clock);
             assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
+            // As long as the state had been saved.
+            let (step_s, lost_s) = (step_s(told, "after", way, clock), 2.0 * f64::from(steps));
+            assert!((step_s - lost_s).abs() < 0.5, "{way}, {clock}: {step_s} s: {told:?}");
+            assert_eq!(status["distrusts"], 0, "{way}, {clock}: {told:?}");
             assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
         }
     }
@@ -81,6 +108,7 @@ fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
         for (way, clock) in pairs() {
             let unfit = told.note("after", way, clock)["unfit"].as_str();
             assert_eq!(unfit, Some("KernelSlow"), "{way}, {clock}: {told:?}");
+            assert_eq!(told.note("after", way, clock)["distrusts"], 1, "{way}, {clock}: {told:?}");
         }
     }
 }
@@ -89,13 +117,19 @@ fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
 fn a_machine_that_slept_goes_on_where_the_kernel_does() {
     let Some(guest) = guest() else { return };
     each(SOURCES, |words| {
-        let guest = guest.clone().boots_with(words).seconds(60);
-        let told = judge(&guest, &["read=200", "suspend=4", "read=300", "note=after"]);
+        let guest = guest.clone().boots_with(words).seconds(90);
+        let acts = ["read=200", "note=before", "suspend=4", "read=300", "note=after"];
+        let told = judge(&guest, &acts);
         told.holds(&format!("sleep, {words}"));
+        let [awake_s, all_s] =
+            ["MONOTONIC", "BOOTTIME"].map(|clock| told.passed_s(clock, "before", "after"));
+        assert!(awake_s < 2.0 && all_s > awake_s + 2.0, "{awake_s} of {all_s} s: {told:?}");
         for way in WAYS {
             // The counter went on through the sleep, and these stood still.
             for clock in ["MONOTONIC", "MONOTONIC_RAW"] {
                 assert_eq!(told.note("after", way, clock)["steps"], 1, "{way}, {clock}: {told:?}");
+                let step_s = step_s(&told, "after", way, clock);
+                assert!(step_s > 2.0, "{way}, {clock}: {step_s} s: {told:?}");
             }
             assert!(told.note("after", way, "BOOTTIME")["unfit"].is_null(), "{way}: {told:?}");
         }
