@@ -108,7 +108,8 @@ fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
         for (way, clock) in pairs() {
             let unfit = told.note("after", way, clock)["unfit"].as_str();
             assert_eq!(unfit, Some("KernelSlow"), "{way}, {clock}: {told:?}");
-            assert_eq!(told.note("after", way, clock)["distrusts"], 1, "{way}, {clock}: {told:?}");
+            let distrusts = told.note("after", way, clock)["distrusts"].as_u64();
+            assert!(distrusts >= Some(1), "{way}, {clock}: {told:?}");
         }
     }
 }

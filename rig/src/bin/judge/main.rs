@@ -99,7 +99,7 @@ fn read(subjects: Vec<Subject>, threads: usize, acts: &[Act]) -> Result<u64, Str
     Ok(broken)
 }
 
-/// What the kernel says: of its clocksources, of the time, of the clock on the board; and whether it has a vDSO.
+/// What the kernel says: which one it is, of its clocksources, of the time, of the clock on the board; and whether it has a vDSO.
 fn machine(name: &str) -> Value {
     let text = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).ok();
     let source =
@@ -111,6 +111,7 @@ fn machine(name: &str) -> Value {
     let board = text("/sys/class/rtc/rtc0/since_epoch").and_then(|text| text.parse::<i64>().ok());
     json!({
         "note": name,
+        "release": text("/proc/sys/kernel/osrelease"),
         "current": source("current"),
         "available": source("available"),
         "times_ns": Value::Object(times.collect()),
