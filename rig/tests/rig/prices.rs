@@ -5,12 +5,17 @@
 
 use crate::common::{CLOCKS, COUNTED, WAYS, each, guest, prices};
 
-/// The system call, at least, in hundredths of a reading. What the library is for is ten times; the image has C's calls to
-/// answer (60 instructions, with those of the loop around it) and comes to seven.
-const GAIN_MIN: [(&str, u64); 2] = [("library", 1_000), ("image", 650)];
+/// The system call, at least, in hundredths of a reading. What the library is for is ten times, which it comes to with all
+/// kernels but 5.10, whose call is the shortest (354 instructions; 405 with 6.1). The image has C's calls to answer, and
+/// comes to six.
+const GAIN_MIN: [(&str, u64); 2] = [("library", 980), ("image", 580)];
 
-/// A reading, at most, in hundredths of libc's own. The aim is 110, which is kept by time.
-const LOSS_MAX: [(&str, u64); 2] = [("library", 115), ("image", 113)];
+/// A reading, at most, with the loop around it: in thousandths of an instruction.
+const PRICE_MAX: [(&str, u64); 2] = [("library", 36_500), ("image", 60_500)];
+
+/// By how much it may be dearer than libc's own where the kernel answers: in thousandths of an instruction, of the 437 to
+/// 543 that libc's own takes. The aim is a tenth, which is kept by time.
+const LOSS_MAX: [(&str, u64); 2] = [("library", 72_000), ("image", 56_000)];
 
 /// Prices for each way and clock: ours, libc's, the system call's. Whether the counter is used is checked.
 fn check(words: &[&str], is_fit: bool, limit: impl Fn(&str, [u64; 3]) -> bool + Sync) {
@@ -37,11 +42,13 @@ fn where_the_kernel_does_not_use_a_sound_counter_a_reading_costs_a_fraction_of_t
         "clocksource=acpi_pm tsc=reliable",
         "vdso=0 clocksource=tsc tsc=reliable",
     ];
-    check(&words, true, |way, [ours, _, call]| call * 100 >= ours * of(GAIN_MIN, way));
+    check(&words, true, |way, [ours, _, call]| {
+        ours <= of(PRICE_MAX, way) && call * 100 >= ours * of(GAIN_MIN, way)
+    });
 }
 
 #[test]
 fn where_the_kernel_has_rejected_the_counter_asking_us_adds_little() {
     let words = ["tsc=unstable", "notsc", "nohpet notsc"];
-    check(&words, false, |way, [ours, libcs, _]| ours * 100 <= libcs * of(LOSS_MAX, way));
+    check(&words, false, |way, [ours, libcs, _]| ours <= libcs + of(LOSS_MAX, way));
 }
