@@ -1,7 +1,8 @@
 //! [`Guest`]: a machine that boots, runs its programs and is gone.
 
 use crate::cpio::Archive;
-use crate::kernel::{Kernel, QEMU};
+use crate::kernel::Kernel;
+use crate::machine::{Counter, Machine};
 use crate::script::{self, Act};
 use crate::snapshot;
 use std::fmt;
@@ -27,7 +28,7 @@ pub struct Guest {
     kernel: Kernel,
     init: PathBuf,
     processors: u32,
-    is_invariant: bool,
+    counter: Counter,
     settles: bool,
     words: String,
     options: Vec<String>,
@@ -40,11 +41,13 @@ impl fmt::Display for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (version, words) = (&self.kernel.version, self.words.trim_start());
         write!(f, "kernel {version} on {}: {words}", self.processors)?;
-        for (word, is_set) in [("no invariant TSC", !self.is_invariant), ("at once", !self.settles)]
-        {
-            if is_set {
-                write!(f, "; {word}")?;
-            }
+        match self.counter {
+            Counter::Invariant => {}
+            Counter::Promiseless => f.write_str("; no invariant TSC")?,
+            Counter::Hertz(hertz) => write!(f, "; {hertz} Hz")?,
+        }
+        if !self.settles {
+            f.write_str("; at once")?;
         }
         self.options.iter().try_for_each(|option| write!(f, " {option}"))?;
         self.script.iter().try_for_each(|act| write!(f, "; {act}"))
@@ -117,7 +120,7 @@ impl Guest {
             kernel: kernel.clone(),
             init: init.to_owned(),
             processors: 1,
-            is_invariant: true,
+            counter: Counter::Invariant,
             settles: true,
             words: String::new(),
             options: vec![],
@@ -134,10 +137,23 @@ impl Guest {
         self
     }
 
-    /// The processor makes no promise about its counter.
+    /// The machine that it is.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        self.kernel.machine
+    }
+
+    /// The processor makes no promise about its counter. On a PC only: the other's always do.
     #[must_use]
     pub fn not_invariant(mut self) -> Self {
-        self.is_invariant = false;
+        self.counter = Counter::Promiseless;
+        self
+    }
+
+    /// The counter says that it has this rate, in Hz. On Arm only: a PC's is the host's.
+    #[must_use]
+    pub fn counts(mut self, hertz: u64) -> Self {
+        self.counter = Counter::Hertz(hertz);
         self
     }
 
@@ -228,8 +244,8 @@ impl Guest {
         let files = self.files.iter().map(|(from, path)| (from.as_path(), path.as_str()));
         for (from, path) in [(&*self.init, "init")].into_iter().chain(programs).chain(files) {
             archive.copy(from, path)?;
-            for library in libraries(from)? {
-                archive.copy(Path::new(&library), &library)?;
+            for (library, place) in self.kernel.machine.libraries(from)? {
+                archive.copy(&library, &place)?;
             }
         }
         fs::create_dir_all(folder)?;
@@ -244,20 +260,13 @@ impl Guest {
 
     fn command(&self, folder: &Path) -> Command {
         let at = |name: &str| folder.join(name).display().to_string();
-        let mut command = Command::new(QEMU);
+        let mut command = Command::new(self.kernel.machine.emulator().0);
         // Software emulation: nested virtualisation is not to be had everywhere, and has clocks of its own.
         command.args(["-accel", "tcg", "-m", "192", "-smp", &self.processors.to_string()]);
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        let processor = if self.is_invariant {
-            // The emulator's counter keeps its rate, which it does not say unless it is made to.
-            "qemu64,+invtsc,x-force-features=on"
-        } else {
-            "qemu64"
-        };
-        command.args(["-cpu", processor, "-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
+        command.args(self.kernel.machine.options(self.counter));
         for name in ["console", "stdout", "stderr", "control"] {
             command.args(["-chardev", &format!("file,id={name},path={}", at(name))]);
-            command.args(["-serial", &format!("chardev:{name}")]);
         }
         let monitor = format!("socket,id=monitor,path={},server=on,wait=off", at("monitor"));
         command.args(["-chardev", &monitor, "-mon", "chardev=monitor,mode=readline"]);
@@ -266,9 +275,10 @@ impl Guest {
             .args(["-drive", &disk, "-initrd", &at("initrd")])
             .arg("-kernel")
             .arg(&self.kernel.image);
-        let words =
-            "console=ttyS0 quiet panic=-1 cryptomgr.notests random.trust_cpu=on clockwise-rig";
-        command.args(["-append", &format!("{words}{}", self.words)]).args(&self.options);
+        let console = self.kernel.machine.console();
+        let words = "quiet panic=-1 cryptomgr.notests random.trust_cpu=on clockwise-rig";
+        let words = format!("console={console} {words}{}", self.words);
+        command.args(["-append", &words]).args(&self.options);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -277,7 +287,7 @@ impl Guest {
         let log =
             File::create(folder.join("qemu")).map_err(|error| End::Failed(error.to_string()))?;
         let spawned = self.command(folder).stderr(log).spawn();
-        let mut qemu = Killed(spawned.map_err(|error| End::Failed(format!("{QEMU}: {error}")))?);
+        let mut qemu = Killed(spawned.map_err(|error| End::Failed(format!("QEMU: {error}")))?);
         let read = |name: &str| {
             let text = fs::read(folder.join(name)).unwrap_or_default();
             String::from_utf8_lossy(&text).into_owned()
@@ -347,14 +357,6 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// The libraries of a program with its loader, by their places; none of a static one.
-fn libraries(program: &Path) -> std::io::Result<Vec<String>> {
-    let output = Command::new("ldd").arg(program).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
-    Ok(paths.filter(|path| Path::new(path).is_file()).map(str::to_owned).collect())
 }
 
 /// Processors of the host that a machine occupies: machines wait for one another, since they are judged by how

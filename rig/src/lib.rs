@@ -10,9 +10,11 @@
 mod cpio;
 mod guest;
 mod kernel;
+mod machine;
 mod script;
 mod snapshot;
 
 pub use guest::{Guest, Program, Ran};
 pub use kernel::{Kernel, installed};
+pub use machine::Machine;
 pub use script::Act;

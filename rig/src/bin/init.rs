@@ -103,7 +103,7 @@ fn settle() {
 
 /// Ends the machine.
 fn leave() -> ! {
-    // The emulator's way out, at once.
+    // The emulator's way out of a PC, at once; elsewhere nothing listens there.
     if let Ok(ports) = File::options().write(true).open("/dev/port") {
         let _ = ports.write_at(&[0], 0xf4);
     }
