@@ -1,11 +1,13 @@
-//! The programs that go into a guest, built once; and what the judge tells, taken apart.
+//! Guests, and what the judge tells, taken apart.
 
-use clockwise_rig::{Guest, Kernel, Program, Ran, installed};
+#[path = "built.rs"]
+mod built;
+
+use built::{built, missing};
+use clockwise_rig::{Guest, Kernel, Machine, Program, Ran, installed};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 
 /// The clocks that are followed.
@@ -25,28 +27,40 @@ pub const ON_TSC: &str = "clocksource=tsc tsc=reliable";
 pub const COUNTED: [&str; 4] =
     ["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01T00:00:00,clock=vm"];
 
-/// The programs, optimised: emulated debug builds would take minutes.
-struct Built {
-    init: PathBuf,
-    judge: PathBuf,
-    tool: PathBuf,
-    image: PathBuf,
-}
-
 /// A guest; `None` where QEMU or the kernel is missing, which is said once. Where nothing may be left out
 /// (`CLOCKWISE_ALL_PROGRAMS`), that is a failure.
 #[track_caller]
 pub fn guest() -> Option<Guest> {
-    static KERNEL: LazyLock<Result<Kernel, String>> = LazyLock::new(|| {
-        let version = std::env::var("CLOCKWISE_KERNEL").unwrap_or_else(|_| "6.1".to_owned());
-        let kernel = installed(&version);
-        if let Err(missing) = &kernel {
-            say(&format!("not tried here, what happens in virtual machines: {missing}"));
-        }
-        kernel
+    static KERNEL: LazyLock<Result<Kernel, String>> =
+        LazyLock::new(|| kernel("CLOCKWISE_KERNEL", "6.1"));
+    boots(&KERNEL)
+}
+
+/// The same of aarch64; there has to be a compiler for it too.
+#[track_caller]
+pub fn arm_guest() -> Option<Guest> {
+    static KERNEL: LazyLock<Result<Kernel, String>> =
+        LazyLock::new(|| kernel("CLOCKWISE_ARM_KERNEL", "6.1-arm64"));
+    boots(&KERNEL)
+}
+
+/// The kernel that the variable names, or this one; what is missing is said.
+fn kernel(variable: &str, version: &str) -> Result<Kernel, String> {
+    let version = std::env::var(variable).unwrap_or_else(|_| version.to_owned());
+    let kernel = installed(&version).and_then(|kernel| match kernel.machine {
+        Machine::Arm => missing().map_or(Ok(kernel), Err),
+        Machine::Pc => Ok(kernel),
     });
-    match &*KERNEL {
-        Ok(kernel) => Some(Guest::new(kernel, &built().init)),
+    if let Err(missing) = &kernel {
+        say(&format!("not tried here, what happens in virtual machines: {missing}"));
+    }
+    kernel
+}
+
+#[track_caller]
+fn boots(kernel: &Result<Kernel, String>) -> Option<Guest> {
+    match kernel {
+        Ok(kernel) => Some(Guest::new(kernel, &built(kernel.machine).init)),
         Err(missing) => {
             assert!(std::env::var_os("CLOCKWISE_ALL_PROGRAMS").is_none(), "{missing}");
             None
@@ -75,29 +89,6 @@ pub fn each<T: Send, R: Send>(
 /// Not captured, unlike what is printed, for it should be seen.
 fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
-}
-
-/// Builds what a guest gets, as it is now.
-fn built() -> &'static Built {
-    static BUILT: LazyLock<Built> = LazyLock::new(|| {
-        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let target = temporary.parent().expect("it is in the target folder");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--release", "--locked", "--quiet", "--bins"]);
-        cargo.args(["-p", "clockwise-rig", "-p", "clockwise-cli", "--target-dir"]).arg(target);
-        cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        assert!(cargo.status().is_ok_and(|status| status.success()), "{cargo:?}");
-        let program = |name: &str| target.join("release").join(name);
-        let path = program("clockwise");
-        let mut tool = Command::new(&path);
-        tool.args(["run", "--print-image"]).env("XDG_CACHE_HOME", temporary.join("rig-cache"));
-        let output = tool.output().expect("the tool starts");
-        assert!(output.status.success(), "{tool:?}: {output:?}");
-        let image = String::from_utf8(output.stdout).expect("UTF-8").trim_end().into();
-        let (init, judge) = (program("clockwise-rig-init"), program("clockwise-rig-judge"));
-        Built { init, judge, tool: path, image }
-    });
-    &BUILT
 }
 
 /// What the judge told.
@@ -129,7 +120,8 @@ pub fn prices(guest: &Guest, batches: &str) -> Told {
 /// What `clockwise doctor` finds, and its exit status.
 #[track_caller]
 pub fn doctor(guest: &Guest) -> (Value, i32) {
-    let tool = Program::new(&built().tool).args(["doctor", "--format", "json"]);
+    let tool = built(guest.machine()).tool.as_ref().expect("a compiler that builds the tool");
+    let tool = Program::new(tool).args(["doctor", "--format", "json"]);
     let [ran] = guest.run(&[tool]).unwrap_or_else(|why| panic!("{guest:?}: {why}"));
     if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
         say(&format!("== {guest:?}\n{}", ran.stdout));
@@ -140,9 +132,10 @@ pub fn doctor(guest: &Guest) -> (Value, i32) {
 
 #[track_caller]
 fn run_judge(guest: &Guest, words: &[&str]) -> Told {
-    let judge = Program::new(&built().judge).args(words.iter().copied());
+    let built = built(guest.machine());
+    let judge = Program::new(&built.judge).args(words.iter().copied());
     let judge = judge.variable("LD_PRELOAD", "/image.so");
-    let guest = guest.clone().file(&built().image, "image.so");
+    let guest = guest.clone().file(&built.image, "image.so");
     let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{words:?}: {why}"));
     assert!(ran.status <= 1, "{words:?}: {ran:#?}");
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));

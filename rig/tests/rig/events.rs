@@ -1,6 +1,8 @@
-//! What happens to the kernel's clock while four threads read it: it is set, steered, and put on another clocksource.
+//! What happens to the kernel's clock while four threads read it: it is set, steered, and put on another clocksource. What can
+//! happen in any guest is a function of one.
 
 use crate::common::{CLOCKS, ON_TSC, Told, WAYS, guest, judge, judge_these};
+use clockwise_rig::Guest;
 
 /// Those that a time daemon steers.
 const STEERED: [&str; 4] = ["MONOTONIC", "REALTIME", "BOOTTIME", "TAI"];
@@ -18,6 +20,7 @@ fn steps_ms(told: &Told, way: &str, clock: &str) -> Vec<i64> {
         .collect()
 }
 
+/// So many of these it has had.
 #[track_caller]
 fn count(told: &Told, way: &str, clock: &str, what: &str) -> u64 {
     told.end(way, clock)["status"][what].as_u64().expect("a count")
@@ -26,11 +29,12 @@ fn count(told: &Told, way: &str, clock: &str, what: &str) -> u64 {
 #[test]
 fn a_clock_that_breaks_a_law_is_caught() {
     let Some(guest) = guest() else { return };
-    let told = judge_these(
-        &guest.boots_with(ON_TSC),
-        &["wrong"],
-        &["read=300", "step=1000000", "read=300"],
-    );
+    faults(&guest.boots_with(ON_TSC));
+}
+
+/// A subject that is wrong at times, and the laws that this breaks.
+pub fn faults(guest: &Guest) {
+    let told = judge_these(guest, &["wrong"], &["read=300", "step=1000000", "read=300"]);
     for law in [
         "went back in a thread",
         "older than a reading that had been seen",
@@ -43,6 +47,10 @@ fn a_clock_that_breaks_a_law_is_caught() {
 #[test]
 fn a_wall_clock_that_is_stepped_is_followed_and_no_other_clock_moves() {
     let Some(guest) = guest() else { return };
+    steps(&guest.boots_with(ON_TSC));
+}
+
+pub fn steps(guest: &Guest) {
     // A millisecond, an hour, a billion seconds, back and forth; by the call that takes an offset, which is exact, and by
     // the one that takes a time, before which the thread that calls may wait.
     let steps = [
@@ -59,7 +67,7 @@ fn a_wall_clock_that_is_stepped_is_followed_and_no_other_clock_moves() {
     for act in steps.map(|(act, _)| act).into_iter().chain(["tai=37"]) {
         acts.extend([act, "read=60"]);
     }
-    let told = judge(&guest.boots_with(ON_TSC), &acts);
+    let told = judge(guest, &acts);
     told.holds("steps");
     let mut expected = steps;
     expected.reverse();
@@ -88,6 +96,10 @@ fn a_wall_clock_that_is_stepped_is_followed_and_no_other_clock_moves() {
 #[test]
 fn a_clock_that_is_slewed_stays_within_its_bound() {
     let Some(guest) = guest() else { return };
+    slews(&guest.boots_with(ON_TSC));
+}
+
+pub fn slews(guest: &Guest) {
     // What is done, for how long, and by how many microseconds at least it puts the steered clocks ahead of the raw one
     // (or behind).
     let slews = [
@@ -102,7 +114,7 @@ fn a_clock_that_is_slewed_stays_within_its_bound() {
         acts.extend([(*act).to_owned(), (*read).to_owned(), format!("note={}", number + 1)]);
     }
     let acts: Vec<_> = acts.iter().map(String::as_str).collect();
-    let told = judge(&guest.boots_with(ON_TSC), &acts);
+    let told = judge(guest, &acts);
     told.holds("slews");
     for (number, (act, _, least_us)) in slews.into_iter().enumerate() {
         let [from, to] = [number, number + 1].map(|number| number.to_string());
@@ -131,22 +143,30 @@ fn a_clock_that_is_slewed_stays_within_its_bound() {
     }
 }
 
-/// A percent is ten times what a slew may be.
 #[test]
 fn another_length_of_the_kernels_tick_is_followed_without_distrust() {
     let Some(guest) = guest() else { return };
+    ticks(&guest.boots_with(ON_TSC));
+}
+
+/// A percent is ten times what a slew may be.
+pub fn ticks(guest: &Guest) {
     let ticks = [10_000, 10_100, 10_000, 9_900, 11_000, 9_000, 10_000];
     let acts =
         ticks.map(|tick| [format!("tick={tick}"), "read=300".into(), format!("note={tick}")]);
     let acts: Vec<_> = acts.iter().flatten().map(String::as_str).collect();
-    let told = judge(&guest.boots_with(ON_TSC), &acts);
+    let told = judge(guest, &acts);
     told.holds("ticks");
+    let mut are_told = 0;
     for (way, clock) in WAYS.into_iter().flat_map(|way| CLOCKS.map(|clock| (way, clock))) {
         let hz = |tick: i32| {
             let hz = &told.note(&tick.to_string(), way, clock)["frequency_hz"];
             hz.as_f64().expect("a frequency")
         };
-        for tick in ticks {
+        // None is told while there is no line.
+        let told_of = ticks.into_iter().filter(|tick| hz(*tick) > 0.0 && hz(10_000) > 0.0);
+        for tick in told_of {
+            are_told += 1;
             // What the kernel makes of a second, against what it is as a rule, in ppm.
             let ppm = (hz(10_000) / hz(tick) - 1.0) * 1e6;
             let is_steered = STEERED.contains(&clock);
@@ -155,13 +175,15 @@ fn another_length_of_the_kernels_tick_is_followed_without_distrust() {
         }
         assert_eq!(count(&told, way, clock, "distrusts"), 0, "{way}, {clock}: {told:?}");
     }
+    let all = WAYS.len() * CLOCKS.len() * ticks.len();
+    assert!(2 * are_told > all, "{are_told} of {all}: {told:?}");
 }
 
-fn leap(act: &str, step_ms: i64) {
-    let Some(guest) = guest() else { return };
+/// A leap second, by its act, and the step that it is.
+pub fn leap(guest: &Guest, act: &str, step_ms: i64) {
     // Three seconds before the end of a day.
     let acts = ["read=200", "tai=37", "read=60", "set=1727999997", "read=200", act, "read=60"];
-    let told = judge(&guest.boots_with(ON_TSC), &acts);
+    let told = judge(guest, &acts);
     told.holds(act);
     for way in WAYS {
         assert_eq!(steps_ms(&told, way, "REALTIME")[0], step_ms, "{way}: {told:?}");
@@ -175,17 +197,23 @@ fn leap(act: &str, step_ms: i64) {
 
 #[test]
 fn a_leap_second_that_is_inserted_is_a_step_back() {
-    leap("leap=1", -1_000);
+    let Some(guest) = guest() else { return };
+    leap(&guest.boots_with(ON_TSC), "leap=1", -1_000);
 }
 
 #[test]
 fn a_leap_second_that_is_deleted_is_a_step_forth() {
-    leap("leap=-1", 1_000);
+    let Some(guest) = guest() else { return };
+    leap(&guest.boots_with(ON_TSC), "leap=-1", 1_000);
 }
 
 #[test]
 fn the_ends_of_31_and_32_bits_pass_unnoticed() {
     let Some(guest) = guest() else { return };
+    dates(&guest.boots_with(ON_TSC));
+}
+
+pub fn dates(guest: &Guest) {
     // In January 2038, in February 2106, and as late as the kernel lets the clock be set.
     let acts = [
         "read=200",
@@ -199,7 +227,7 @@ fn the_ends_of_31_and_32_bits_pass_unnoticed() {
         "read=500",
         "note=2229",
     ];
-    let told = judge(&guest.boots_with(ON_TSC), &acts);
+    let told = judge(guest, &acts);
     told.holds("late dates");
     for (note, second) in [("2038", 1i64 << 31), ("2106", 1 << 32), ("2229", 8_200_000_000)] {
         let time = told.machine(note)["times_ns"]["REALTIME"].as_i64();

@@ -4,6 +4,7 @@
 //! meanwhile; what it found must be nothing. A law that is broken here is to be broken in `core/tests/sim` first, and
 //! then mended.
 
+mod arm;
 mod boots;
 mod common;
 mod doctor;

@@ -39,7 +39,7 @@ fn step_s(told: &Told, note: &str, way: &str, clock: &str) -> f64 {
 }
 
 /// By how many seconds the clock on the board, which goes on, was ahead of the kernel's at that note.
-fn behind_board_s(told: &Told, note: &str) -> i64 {
+pub fn behind_board_s(told: &Told, note: &str) -> i64 {
     let machine = told.machine(note);
     let [board_s, wall_ns] = [&machine["board_s"], &machine["times_ns"]["REALTIME"]]
         .map(|number| number.as_i64().expect("a time"));
