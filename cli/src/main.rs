@@ -131,9 +131,12 @@ fn choice(args: &Choose, style: Style, interrupted: &Arc<AtomicBool>) -> Result<
     let (mut input, mut output) = (io::stdin().lock(), io::stderr());
     let terminal = io::stdin().is_terminal() && output.is_terminal();
     let asking = terminal.then_some(Asking { input: &mut input, output: &mut output });
-    // A signal ends the questions at once, and a measurement with a word.
+    // A signal ends the questions at once, and a measurement with a word. What comes from a file is not measured, and the
+    // file may be a pipe into which nobody writes: there it ends at once too.
     let needs = cmd::choose::needs(args, asking)?;
-    hear(interrupted)?;
+    if args.from.is_none() {
+        hear(interrupted)?;
+    }
     let mut watch = progress::Progress::new(false, Arc::clone(interrupted));
     cmd::choose::run(args, needs.as_ref(), style, &mut watch)
 }

@@ -1,11 +1,15 @@
 //! `clockwise choose`: the answers on the computed machine to the last character, useful ones on this one, figures from files,
 //! questions on a terminal, and what is refused. The rules themselves are tested in `cli/src/choose`.
 
-use crate::common::process::{Limit, Verdict, allow_cpus, allowed_cpus, filter, is_root, limit};
+use crate::common::process::{
+    Limit, Verdict, allow_cpus, allowed_cpus, filter, hear, is_root, limit, send,
+};
 use crate::common::terminal::{Session, run_on_terminals};
-use crate::common::{Ran, SNAPSHOT_ARCH, clockwise, folder, not_tried, run, tool};
+use crate::common::{Ran, SNAPSHOT_ARCH, clockwise, folder, not_tried, run, tool, wait_until};
 use serde_json::Value;
 use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// On the computed machine of seed 7, twice; both runs must be the same.
 fn simulated(flags: &str) -> Ran {
@@ -244,6 +248,33 @@ fn figures_come_from_a_file_of_bench_and_what_it_lacks_stays_without() {
 }
 
 #[test]
+fn a_signal_ends_it_while_it_waits_for_a_file_that_never_comes() {
+    let pipe = folder("choose_from_pipe").join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return not_tried("a pipe for --from", "there is no mkfifo");
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut command = tool(&["choose", "--for", "wall", "--from", pipe.to_str().unwrap()]);
+        hear(&mut command, signal);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Asleep: as far as it comes.
+        let stat = format!("/proc/{}/stat", child.id());
+        wait_until(|| fs::read_to_string(&stat).is_ok_and(|stat| stat.contains("(clockwise) S ")));
+        send(&child, signal);
+        let is_over = |_| {
+            std::thread::sleep(Duration::from_millis(50));
+            child.try_wait().unwrap().is_some()
+        };
+        let ended = (0..200).any(is_over);
+        // Whatever happens, nothing stays behind.
+        let _ = child.kill();
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert!(ended && ran.signal == Some(signal) && ran.stdout.is_empty(), "{ran:#?}");
+    }
+}
+
+#[test]
 fn files_that_are_no_result_are_refused_in_a_sentence() {
     let folder = folder("choose_from_none");
     let file = folder.join("results.json");
@@ -282,7 +313,7 @@ fn without_a_purpose_and_without_a_terminal_the_remedy_is_told() {
         ran.says_only(&["clockwise choose --for elapsed --precision 10ms", "on a terminal only"]);
     }
     // A terminal to read on alone is none to ask on.
-    let ran = run(tool(&["choose"]).stdin(std::process::Stdio::piped())).exits(2);
+    let ran = run(tool(&["choose"]).stdin(Stdio::piped())).exits(2);
     ran.says_only(&["on a terminal only"]);
 }
 
