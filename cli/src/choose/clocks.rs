@@ -392,6 +392,12 @@ impl Clock {
         Self { shared: cell(Shared::Process, source), timers, ..self }
     }
 
+    /// Readings that are the same in all processes, though the language keeps them for its own waits.
+    pub const fn system_wide(self, source: &'static str) -> Self {
+        let shared = cell(self.shared.value, source);
+        Self { shared, ..self.opaque(source) }
+    }
+
     /// Readings cut to this.
     pub const fn cut(self, grain: Grain, source: &'static str) -> Self {
         Self { grain: cell(grain, source), ..self }

@@ -44,7 +44,6 @@ fn known(call: &Call) -> Known {
     // Values that their own documentation gives no meaning outside the process.
     let hidden = [
         "std Instant",
-        "time.monotonic_ns",
         "time.Now (Sub)",
         "System.nanoTime",
         "process.hrtime.bigint",
