@@ -207,6 +207,10 @@ pub struct Fault {
 /// How much coarser than asked a step may be: NTP stretches a tick by up to 500 ppm.
 const TOLERANCE: f64 = 1.001;
 
+/// Finer than this a clock is believed to step only where it was seen: of the counters that kernels keep time by the coarsest
+/// (acpi_pm) goes by 279 ns.
+const UNSEEN_NS: u64 = 1_000;
+
 /// Everything that a call fails of what is needed.
 pub fn faults(call: &Call, needs: &Needs, figure: &Figure) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -226,6 +230,11 @@ pub fn faults(call: &Call, needs: &Needs, figure: &Figure) -> Vec<Fault> {
     let (step_ns, known) = resolution(call, needs, figure);
     if step_ns > needs.precision_ns as f64 * TOLERANCE {
         fault(Need::Precision, coarser(clock.grain.value, step_ns, known));
+    } else if clock.grain.value == Grain::Counter
+        && figure.step_ns.is_none()
+        && needs.precision_ns < UNSEEN_NS
+    {
+        fault(Need::Precision, "how finely it steps was not measured".to_owned());
     }
     if needs.counts_suspend && clock.suspend.value != Suspend::Counted {
         let reason = match clock.suspend.value {

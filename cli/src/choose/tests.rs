@@ -106,6 +106,20 @@ fn result() -> Value {
 }
 
 #[test]
+fn a_clock_that_was_not_measured_is_not_believed_to_be_finer_than_those_that_were() {
+    let figures = Figures::read(&result(), Some("a.json".to_owned())).unwrap();
+    // MONOTONIC was seen to be read every 23 ns, and nothing is known of the others.
+    let needs = Needs { precision_ns: 20, ..Needs::only(Purpose::Elapsed, Language::C) };
+    let choice = Choice::of(&needs, &figures);
+    assert_eq!((choice.choice.as_deref(), choice.status()), (None, 1));
+    let raw = choice.candidate("CLOCK_MONOTONIC_RAW").unwrap();
+    assert_eq!(raw.fails[0].reason, "how finely it steps was not measured");
+    // What would do is what was seen.
+    assert_eq!(choice.less[0].change, "with --precision 23ns");
+    assert_eq!(choice.less[0].name, "CLOCK_MONOTONIC");
+}
+
+#[test]
 fn a_clock_without_figures_stays_and_one_that_is_not_there_does_not() {
     let figures = Figures::read(&result(), Some("a.json".to_owned())).unwrap();
     assert_eq!(figures.origin.cpu.as_deref(), Some("A Processor"));
