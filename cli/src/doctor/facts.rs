@@ -12,7 +12,8 @@ use super::tree::{Tree, shown};
 use crate::live::Live;
 use crate::machine::{Fact, words};
 use crate::os;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Where a recording holds what no file tells.
@@ -61,7 +62,8 @@ impl Facts {
         let measured = match tree.text(MEASURED) {
             Ok(text) => serde_json::from_str(&text)
                 .with_context(|| format!("{name}/{MEASURED} is not what --record writes"))?,
-            Err(_) => Measured::default(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Measured::default(),
+            Err(error) => bail!("{name}/{MEASURED} cannot be read: {}", words(&error)),
         };
         let log = tree.text(DMESG).map_err(|error| format!("{DMESG}: {}", words(&error)));
         Ok(Self::new(tree, measured, log, None))

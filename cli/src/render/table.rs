@@ -148,16 +148,28 @@ pub fn dim(text: &str, style: Style) -> String {
     paint.fg(console::Color::Color256(8)).apply_to(text).to_string()
 }
 
-/// Text broken at spaces to lines of at most `width`.
+/// Longer than any path that is printed whole.
+const WORD_MAX: usize = 70;
+
+/// Text broken at spaces to lines of at most `width`; a word that is no path for its length is broken too.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
+        let mut letters = word.chars().count();
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+            Some(line) if line.chars().count() + 1 + letters <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => {
+                let (mut rest, room) = (word, width.max(WORD_MAX));
+                while letters > room {
+                    let end = rest.char_indices().nth(room).map_or(rest.len(), |(end, _)| end);
+                    lines.push(rest[..end].to_owned());
+                    (rest, letters) = (&rest[end..], letters - room);
+                }
+                lines.push(rest.to_owned());
+            }
         }
     }
     lines

@@ -110,7 +110,7 @@ pub fn tick(facts: &Facts) -> Finding {
         .remedy(remedy);
     }
     let hertz = 1_000_000_000u64.checked_div(steps.tick_ns).unwrap_or(0);
-    if steps.seen_ns.is_some_and(|ns| ns > 3 * steps.tick_ns.max(1)) {
+    if steps.seen_ns.is_some_and(|ns| ns > steps.tick_ns.max(1).saturating_mul(3)) {
         return evidence(Finding::warning(format!("{hertz} ticks a second are configured, but coarse clocks step by {} ms: ticks are lost", ms(steps.seen_ns.unwrap_or(0)))))
             .remedy("the host is overloaded, or gives the guest's timers too late: measure again when it is idle");
     }

@@ -40,6 +40,8 @@ fn doctor(root: &Path) -> Ran {
     assert_eq!((text.signal, text.stderr.as_str()), (None, ""), "{text:#?}");
     // Whatever a recording says, it does not steer a terminal.
     assert!(text.stdout.chars().all(|c| c == '\n' || !c.is_control()), "{}", text.stdout);
+    let is_wide = |line: &&str| line.chars().count() > 100;
+    assert_eq!(text.stdout.lines().find(is_wide), None);
     let ran = clockwise(&["doctor", "--root", root, "--format", "json"]);
     assert_eq!(ran.code, text.code);
     check(&ran.json());
@@ -115,6 +117,26 @@ fn absurd_figures_are_printed_and_not_believed_blindly() {
         b"monotonic -9223372036854775808 -9223372036854775808\nboottime 0 0\n",
     );
     doctor(&root);
+    let text = format!(
+        r#"{{"steps": {{"tick_ns": {umost}, "seen_ns": {umost}, "fine_ns": 1}}}}"#,
+        umost = u64::MAX
+    );
+    put(&root, "measured.json", text.as_bytes());
+    doctor(&root);
+    let text = format!(
+        r#"{{"libc": {{"version": "{}", "clock_from": null, "image": false}}}}"#,
+        "é".repeat(3_000)
+    );
+    put(&root, "measured.json", text.as_bytes());
+    doctor(&root);
+}
+
+#[test]
+fn measurements_that_are_there_and_cannot_be_read_are_not_taken_for_none() {
+    let root = folder("doctor-measured-folder");
+    fs::create_dir(root.join("measured.json")).unwrap();
+    let ran = clockwise(&["doctor", "--root", root.to_str().unwrap()]).exits(2);
+    ran.says_only(&["measured.json", "cannot be read: not a plain file"]);
 }
 
 #[test]
