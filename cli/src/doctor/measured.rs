@@ -51,6 +51,9 @@ pub struct Measured {
     pub calls: Told<Vec<Call>>,
     /// Whether this process may read the counter (`PR_GET_TSC`).
     pub counter_allowed: Told<bool>,
+    /// Why that may not even be asked here; a recording does not hold it.
+    #[serde(skip)]
+    pub counter_is_deadly: Option<String>,
     /// `PR_GET_TIMERSLACK`.
     pub timer_slack_ns: Told<u64>,
     /// CPUID.

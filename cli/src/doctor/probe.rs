@@ -15,6 +15,8 @@ use clockwise_core::kernel::{ClockId, Errno, Kernel, Linux, System, Vdso};
 
 /// How long libc's clock is read and read.
 const SHARE_NS: i64 = 500_000_000;
+/// How often all clocks are read one after the other.
+const CLOCKS_TRIES: usize = 8;
 /// How long the coarse clock is watched.
 const STEPS_NS: i64 = 60_000_000;
 /// How long processors hand each other readings, all pairs together.
@@ -45,6 +47,7 @@ pub fn probe(needs: &[Need], live: &mut Live<'_>) -> (Measured, Result<String, S
     });
     measured.counter_allowed =
         tried.may(Ask::Counter).and_then(|()| os::facts::counter_allowed().map_err(said)).into();
+    measured.counter_is_deadly = tried.may(Ask::Counter).err();
     measured.timer_slack_ns =
         tried.may(Ask::Slack).and_then(|()| os::facts::timer_slack_ns().map_err(said)).into();
     measured.discipline = tried.may(Ask::Discipline).and_then(|()| discipline()).into();
@@ -62,8 +65,9 @@ pub fn probe(needs: &[Need], live: &mut Live<'_>) -> (Measured, Result<String, S
         clock_from: os::facts::clock_from(),
         image: os::image().is_some(),
     });
-    measured.clocks = clocks(&tools.reference).into();
     measure(&tried, &tools, needs, live, &mut measured);
+    // Last: what the files say of time (the hardware's clock) is read right after, whoever stopped us in between.
+    measured.clocks = clocks(&tools.reference).into();
     (measured, log)
 }
 
@@ -84,8 +88,10 @@ fn measure(
     let all = if has(Need::Sync) { 3.0 } else { 1.0 };
     if has(Need::Share) || has(Need::Rate) || has(Need::Sync) {
         let begun = measure::begin_rates(tools);
-        let share = measure::share(tools, SHARE_NS, &mut |done| {
-            live.progress(done / all, || "what a read costs".to_owned());
+        let share = tried.may(Ask::Usage).and_then(|()| {
+            measure::share(tools, SHARE_NS, &mut |done| {
+                live.progress(done / all, || "what a read costs".to_owned());
+            })
         });
         if share.is_err() {
             // The rates need their time all the same.
@@ -141,12 +147,19 @@ fn clocks(kernel: &Linux) -> Result<Clocks, String> {
         Ok(time) => Ok(time.nanos_i64()),
         Err(errno) => Err(format!("clock_gettime({}): {errno}", clock.name().unwrap_or("?"))),
     };
-    Ok(Clocks {
-        realtime_ns: ns(ClockId::REALTIME)?,
-        monotonic_ns: ns(ClockId::MONOTONIC)?,
-        monotonic_raw_ns: ns(ClockId::MONOTONIC_RAW)?,
-        boottime_ns: ns(ClockId::BOOTTIME)?,
-    })
+    // Whoever is stopped between two clocks sees them apart by that: the tightest of some tries is taken.
+    let tried = (0..CLOCKS_TRIES).map(|_| {
+        let told = Clocks {
+            monotonic_ns: ns(ClockId::MONOTONIC)?,
+            boottime_ns: ns(ClockId::BOOTTIME)?,
+            monotonic_raw_ns: ns(ClockId::MONOTONIC_RAW)?,
+            realtime_ns: ns(ClockId::REALTIME)?,
+        };
+        Ok((ns(ClockId::MONOTONIC)?.abs_diff(told.monotonic_ns), told))
+    });
+    let tried = tried.collect::<Result<Vec<_>, String>>()?;
+    let tightest = tried.into_iter().min_by_key(|(apart_ns, _)| *apart_ns);
+    tightest.map(|(_, told)| told).ok_or_else(|| "they were not asked".to_owned())
 }
 
 /// What is asked beside the clocks, in the order in which it is tried.
@@ -156,12 +169,13 @@ enum Ask {
     Discipline,
     Log,
     Slack,
+    Usage,
     Thread,
     Libc,
     Straight,
 }
 
-const ASKS: usize = 7;
+const ASKS: usize = 8;
 
 /// What came of trying.
 struct Tried {
@@ -179,6 +193,7 @@ impl Tried {
             &|| os::discipline().map(drop),
             &log,
             &|| os::facts::timer_slack_ns().map(drop),
+            &|| os::facts::cpu_times_ns().map(drop),
             &thread,
             &|| os::clock_gettime(ClockId::MONOTONIC).map(drop),
             &|| Linux::find().now(ClockId::MONOTONIC).map(drop),

@@ -161,6 +161,8 @@ fn a_filter_that_kills_for_the_clock_does_not_kill_the_doctor() {
     for calls in [
         &[libc::SYS_clock_gettime][..],
         &[libc::SYS_adjtimex, libc::SYS_syslog, libc::SYS_clock_getres],
+        &[libc::SYS_getrusage],
+        &[libc::SYS_prctl],
     ] {
         let mut command = tool(&["doctor", "--format", "json"]);
         filter(&mut command, calls, Verdict::Kill);

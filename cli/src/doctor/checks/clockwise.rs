@@ -11,6 +11,11 @@ use clockwise_core::trust::{NoCounter, Unfit, judge};
 /// Whether Clockwise's clocks read the counter here.
 pub fn fit(facts: &Facts) -> Finding {
     let is_live = facts.tree.is_live();
+    if let Some(reason) = &facts.measured.counter_is_deadly {
+        return Finding::unknown(format!("Clockwise asks whether it may read the counter: {reason}"))
+            .from(Fact::missing("prctl(PR_GET_TSC)", reason.clone()))
+            .remedy("allow prctl(PR_GET_TSC) in the sandbox's filter; until then nothing of Clockwise runs there");
+    }
     let verdict = if is_live { prices::fit() } else { judged(facts) };
     let source =
         if is_live { "clockwise_core::trust::assess" } else { "clockwise_core::trust::judge" };
