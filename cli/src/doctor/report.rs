@@ -83,7 +83,7 @@ impl Report {
             }
             Verdict::Warning => {
                 format!(
-                    "nothing is wrong; to be known: {}",
+                    "nothing is bad; warned of: {}",
                     names(&|one| one.verdict == Verdict::Warning)
                 )
             }

@@ -27,9 +27,11 @@ pub fn text(report: &Report, style: Style) -> String {
         }
     }
     let counts = &report.counts;
+    // In the words of the headings.
+    let plural = if counts.warning == 1 { "" } else { "s" };
     let _ = writeln!(
         out,
-        "\n{} bad, {} to be known, {} not told, {} good",
+        "\n{} bad, {} warning{plural}, {} cannot be told, {} good",
         counts.bad, counts.warning, counts.cannot_tell, counts.good
     );
     for line in wrapped(&report.summary, style.width) {
@@ -108,11 +110,11 @@ fn painted(text: &str, verdict: Verdict, style: Style) -> String {
 
 /// The table of checks.
 pub fn list(checks: &[&Check], style: Style) -> String {
-    let mark = |check: &&Check| if check.essential { "must be told" } else { "" }.to_owned();
+    let mark = |check: &&Check| if check.essential { "exit status 2" } else { "" }.to_owned();
     let columns = vec![
         Column::words("check", checks.iter().map(|check| check.name.to_owned())),
         Column::words("what it asks", checks.iter().map(|check| check.about.to_owned())),
-        Column::words("exit 2 if not", checks.iter().map(mark)),
+        Column::words("if not told", checks.iter().map(mark)),
     ];
     render(columns, &vec![None; checks.len()], style)
 }

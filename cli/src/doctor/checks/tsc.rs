@@ -174,7 +174,9 @@ pub fn sync(facts: &Facts) -> Finding {
             "this process may use one processor only: there is nothing to agree with",
         );
     }
-    let of = if sync.tried == sync.pairs {
+    let of = if sync.pairs == 1 {
+        "the pair of processors".to_owned()
+    } else if sync.tried == sync.pairs {
         format!("all {} pairs of {} processors", sync.pairs, sync.processors)
     } else {
         format!("{} of {} pairs of {} processors", sync.tried, sync.pairs, sync.processors)
