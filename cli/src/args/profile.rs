@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// `clockwise profile`.
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+clockwise profile [OPTIONS] -- <CMD>...
+       clockwise profile [OPTIONS] --pid <PID>")]
 #[command(after_help = "\
 Examples:
   clockwise profile -- redis-server --port 7000     until it ends (Ctrl-C)

@@ -47,9 +47,10 @@ fn sum(report: &Report, style: Style) -> String {
         seconds => format!("{} s", digits(seconds)),
     };
     let mut text = format!(
-        "{}: {} calls for the time in {}",
+        "{}: {} call{} for the time in {}",
         report.command,
         grouped(report.total.calls),
+        if report.total.calls == 1 { "" } else { "s" },
         time(report.wall_ns)
     );
     if let Some(rate) = report.total.calls_per_second.filter(|_| report.total.calls > 0) {
@@ -57,10 +58,11 @@ fn sum(report: &Report, style: Style) -> String {
     }
     if let Some(cpu_ns) = report.cpu_ns {
         let _ = match report.total.cpu_percent {
-            Some(percent) => {
-                write!(text, "; {} % of its CPU time, {}", digits(percent), time(cpu_ns))
+            Some(_) => {
+                let share = percent(report.total.cpu_percent);
+                write!(text, "; {share} % of its {} of CPU time", time(cpu_ns))
             }
-            None => write!(text, "; its CPU time {}", time(cpu_ns)),
+            None => write!(text, "; {} of CPU time", time(cpu_ns)),
         };
     }
     wrapped(&text, style.width).join("\n") + "\n"
@@ -180,6 +182,15 @@ fn processes(mut askers: Vec<&Told>, top: usize, style: Style) -> String {
     render(columns, &[], style) + &rest(more)
 }
 
+/// A cost in milliseconds; what was paid is not shown as nothing.
+fn ms(cost_ns: Option<f64>) -> String {
+    match cost_ns {
+        None => DASH.to_owned(),
+        Some(ns) if ns > 0.0 && digits(ns / 1e6) == "0" => "<0.0001".to_owned(),
+        Some(ns) => digits(ns / 1e6),
+    }
+}
+
 fn outlook(outlook: &Outlook, style: Style) -> String {
     let ways: [(&str, &Way); 4] = [
         ("as it is", &outlook.now),
@@ -188,10 +199,9 @@ fn outlook(outlook: &Outlook, style: Style) -> String {
         ("were coarse clocks enough", &outlook.coarse),
     ];
     let ways = ways.into_iter().filter(|(_, way)| way.cost_ns.is_some()).collect::<Vec<_>>();
-    let ms = |way: &Way| way.cost_ns.map(|ns| ns / 1e6);
     let columns = vec![
         Column::words("all calls", ways.iter().map(|(name, _)| (*name).to_owned())),
-        Column::figures("ms", 0, ways.iter().map(|(_, way)| ms(way))),
+        Column::right("ms", 0, ways.iter().map(|(_, way)| ms(way.cost_ns))),
         Column::right("CPU %", 0, ways.iter().map(|(_, way)| percent(way.cpu_percent))),
     ];
     render(columns, &[], style)
@@ -229,5 +239,14 @@ mod tests {
         }
         assert_eq!(cut("short", 5), "short");
         assert_eq!(cut("abcdefghij", 6), "ab..ij");
+    }
+
+    #[test]
+    fn what_was_paid_is_not_shown_as_nothing() {
+        let cases =
+            [(None, DASH), (Some(0.0), "0"), (Some(22.0), "<0.0001"), (Some(2.2e6), "2.200")];
+        for (cost_ns, text) in cases {
+            assert_eq!(ms(cost_ns), text, "{cost_ns:?}");
+        }
     }
 }
