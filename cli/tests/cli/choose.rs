@@ -72,6 +72,10 @@ fn a_need_that_no_clock_meets_names_what_each_fails_and_what_would_do() {
         ran.stdout
     );
     assert!(ran.stdout.contains("are 23 ns apart: nothing finer shows"), "{}", ran.stdout);
+    // Unordered reads were not measured, as they do not meet --causal: nobody knows that they are finer.
+    let ran = simulated("--for wall --causal --precision 1ns").exits(1);
+    assert!(ran.stdout.contains("would do   with --precision "), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("not measured"), "{}", ran.stdout);
 }
 
 #[test]
