@@ -82,12 +82,17 @@ fn with_synopsis(page: &str, synopsis: &str) -> String {
     format!("{before}.SH SYNOPSIS\n{synopsis}\n{after}")
 }
 
-/// The page with what stands below the options as it is written: examples are not to be filled.
+/// The page with what stands below the options: examples as they are written, sentences filled.
 fn with_examples(page: &str) -> String {
     let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
     let (extra, after) = match rest.find("\n.SH ") {
         Some(end) => rest.split_at(end),
         None => (rest.trim_end(), ""),
     };
-    format!("{before}.SH NOTES\n.nf\n{extra}\n.fi{after}\n")
+    let paragraphs = extra.trim_end().split("\n\n").map(|paragraph| {
+        let has_examples = paragraph.lines().any(|line| line.starts_with(' '));
+        if has_examples { format!(".nf\n{paragraph}\n.fi") } else { paragraph.to_owned() }
+    });
+    let text = paragraphs.collect::<Vec<_>>().join("\n.PP\n");
+    format!("{before}.SH NOTES\n{text}{after}\n")
 }
