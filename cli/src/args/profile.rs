@@ -16,9 +16,9 @@ clockwise profile [OPTIONS] -- <CMD>...
 #[command(after_help = "\
 Examples:
   clockwise profile -- redis-server --port 7000     until it ends (Ctrl-C)
-  clockwise profile --for 10s -- ./server           it is told to end after ten seconds
+  clockwise profile --for 10s -- ./server           ended (SIGTERM) after ten seconds
   clockwise profile --for 10s --pid 1234            a process that runs already
-  clockwise profile --save clocks.txt -- make       what it tells goes to a file
+  clockwise profile --save clocks.txt -- make       the result goes to a file
   clockwise profile --format folded --save a -- ./p stacks: flamegraph.pl a > a.svg
 
 The program asks the kernel, as ever; each call is counted on its way. Counts by clock, thread and
@@ -27,8 +27,8 @@ program that is compiled without them (most are) tells its innermost caller alon
 costs is measured here when the program has ended; what the counting adds to the CPU time, some
 nanoseconds a call, is not taken off.
 
-What no image reaches (static programs, Go, --pid) is watched as by a debugger: each call stops it
-for microseconds, and all callers are told.
+Programs that no image reaches (static ones, Go) and those that run already (--pid) are watched as
+by a debugger: each call stops them for microseconds, and callers of callers are seen at each.
 
 Exit status: that of CMD, 0 if it was ended by --for; 127 there is no CMD; 126 it cannot be
 executed; 2 wrong usage, or CMD cannot be counted.")]
@@ -39,7 +39,7 @@ pub struct Profile {
     /// For how long, as in 10s: then CMD is told to end (SIGTERM, five seconds later SIGKILL)
     #[arg(long = "for", value_name = "TIME", value_parser = window)]
     pub time: Option<Duration>,
-    /// Count what a process does that runs already
+    /// Count the calls of a process that runs already
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff), conflicts_with = "command")]
     pub pid: Option<u32>,
     /// How to print what was counted
