@@ -1,7 +1,8 @@
 //! Every clocksource that a kernel can be booted with, on one, two and four processors: whether the counter is fit is
-//! the kernel's verdict, and readings are right whoever answers.
+//! the kernel's verdict, readings are right whoever answers, and the tool gives the advice that it should.
 
-use crate::common::{CLOCKS, COUNTED, WAYS, each, guest, judge};
+use crate::advice;
+use crate::common::{CLOCKS, COUNTED, WAYS, each, guest, judge, judge_and_advise};
 use clockwise_rig::Guest;
 
 /// Words for the kernel, and the clocksource that it must then use; `None` where it may do as it finds.
@@ -18,7 +19,7 @@ const BOOTS: [(&str, Option<&str>); 8] = [
 
 /// Boots it, and checks what is said against what the kernel says.
 fn check(guest: &Guest, is_invariant: bool, source: Option<&str>, what: &str) {
-    let told = judge(guest, &["read=300", "note=end"]);
+    let (told, doctor, choose) = judge_and_advise(guest, &["read=300", "note=end"]);
     told.holds(what);
     let (current, available) = told.sources("start");
     assert!(source.is_none_or(|source| source == current), "{what}: {current}");
@@ -40,6 +41,9 @@ fn check(guest: &Guest, is_invariant: bool, source: Option<&str>, what: &str) {
             assert_eq!(from_counter > Some(0), unfit.is_none(), "{what}: {way}, {clock}: {told:?}");
         }
     }
+    let is_slow = current != "tsc" || what.starts_with("vdso=0");
+    advice::doctor_is_right(doctor, what, is_slow);
+    advice::choice_is_right(&choose, what, current, unfit.is_none() && is_slow);
 }
 
 fn check_all(processors: u32) {
@@ -70,8 +74,23 @@ fn a_counter_that_promises_no_constant_rate_is_used_only_where_the_kernel_uses_i
     let Some(guest) = guest() else { return };
     each(["tsc", "hpet", "acpi_pm"], |source| {
         let guest = guest.clone().not_invariant().boots_with(&format!("clocksource={source}"));
-        check(&guest, false, Some(source), &format!("{source}, no promise"));
+        check(&guest, false, Some(source), &format!("clocksource={source} without a promise"));
     });
+}
+
+#[test]
+fn processors_whose_counters_nobody_vouches_for_are_the_cause_where_they_are() {
+    let Some(guest) = guest() else { return };
+    let (told, (report, status), _) =
+        judge_and_advise(&guest.not_invariant().processors(2), &["read=300"]);
+    told.holds("two processors without a promise");
+    assert_eq!(status, 1, "{report:#}");
+    let found = advice::finding(&report, "clocksource/current");
+    let says = found["says"].as_str().unwrap_or_default();
+    assert!(says.contains("nothing promises the kernel"), "{found:#}");
+    assert!(found["evidence"].to_string().contains("TSCs unsynchronized"), "{found:#}");
+    assert!(found["remedy"].as_str().unwrap_or_default().contains("+invtsc"), "{found:#}");
+    assert_eq!(advice::finding(&report, "tsc/flags")["verdict"], "warning", "{report:#}");
 }
 
 /// The kernel reads its counter at a rate of its first guess for a second or two, then changes to one that it has measured, and

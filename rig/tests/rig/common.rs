@@ -117,26 +117,45 @@ pub fn prices(guest: &Guest, batches: &str) -> Told {
     run_judge(guest, &["price", &WAYS.join(","), batches])
 }
 
-/// What `clockwise doctor` finds, and its exit status.
+/// What a command of the tool says, as JSON, and its exit status.
+pub type Said = (Value, i32);
+
+/// Runs the judge, and after it the tool: what `doctor` says, and `choose` for a stretch of time to 0.1 ms.
 #[track_caller]
-pub fn doctor(guest: &Guest) -> (Value, i32) {
+pub fn judge_and_advise(guest: &Guest, acts: &[&str]) -> (Told, Said, Said) {
+    let words = ["read", &*WAYS.join(","), THREADS];
+    let words: Vec<_> = words.into_iter().chain(acts.iter().copied()).collect();
     let tool = built(guest.machine()).tool.as_ref().expect("a compiler that builds the tool");
-    let tool = Program::new(tool).args(["doctor", "--format", "json"]);
-    let [ran] = guest.run(&[tool]).unwrap_or_else(|why| panic!("{guest:?}: {why}"));
-    if std::env::var_os("CLOCKWISE_RIG_SHOW").is_some() {
-        say(&format!("== {guest:?}\n{}", ran.stdout));
-    }
-    let report = serde_json::from_str(&ran.stdout);
-    (report.unwrap_or_else(|error| panic!("{error}: {ran:#?}")), ran.status)
+    let tool = |args: &[&'static str]| Program::new(tool).args(args.iter().copied());
+    let doctor = tool(&["doctor", "--format", "json"]);
+    let choose = tool(&["choose", "--for", "elapsed", "--precision", "100us", "--format", "json"]);
+    let (guest, judge) = judge_of(guest, &words);
+    let ran = guest.run(&[judge, doctor, choose]).unwrap_or_else(|why| panic!("{words:?}: {why}"));
+    let [judged, doctor, choose] = ran;
+    let said = |ran: Ran| {
+        let report = serde_json::from_str(&ran.stdout);
+        (report.unwrap_or_else(|error| panic!("{error}: {ran:#?}")), ran.status)
+    };
+    (told(&guest, &words, judged), said(doctor), said(choose))
 }
 
 #[track_caller]
 fn run_judge(guest: &Guest, words: &[&str]) -> Told {
+    let (guest, judge) = judge_of(guest, words);
+    let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{words:?}: {why}"));
+    told(&guest, words, ran)
+}
+
+/// The judge, and a guest with the image that is preloaded into it.
+fn judge_of(guest: &Guest, words: &[&str]) -> (Guest, Program) {
     let built = built(guest.machine());
     let judge = Program::new(&built.judge).args(words.iter().copied());
     let judge = judge.variable("LD_PRELOAD", "/image.so");
-    let guest = guest.clone().file(&built.image, "image.so");
-    let [ran] = guest.run(&[judge]).unwrap_or_else(|why| panic!("{words:?}: {why}"));
+    (guest.clone().file(&built.image, "image.so"), judge)
+}
+
+#[track_caller]
+fn told(guest: &Guest, words: &[&str], ran: Ran) -> Told {
     assert!(ran.status <= 1, "{words:?}: {ran:#?}");
     let line = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
     let told = Told { lines: ran.stdout.lines().map(line).collect(), ran };

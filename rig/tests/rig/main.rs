@@ -4,10 +4,10 @@
 //! meanwhile; what it found must be nothing. A law that is broken here is to be broken in `core/tests/sim` first, and
 //! then mended.
 
+mod advice;
 mod arm;
 mod boots;
 mod common;
-mod doctor;
 mod events;
 mod long;
 mod outside;
