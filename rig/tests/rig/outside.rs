@@ -20,12 +20,18 @@ fn monitor(command: &str) -> Act {
 
 /// Reads, lets it happen, reads on; the same on each of the clocksources.
 fn survives(what: &str, sources: &[&str], happens: &[Act]) -> Vec<Told> {
+    survives_until(what, sources, happens, "read=3000")
+}
+
+/// The same, where the guest itself tells when it is over.
+fn survives_until(what: &str, sources: &[&str], happens: &[Act], over: &str) -> Vec<Told> {
     let Some(guest) = guest() else { return vec![] };
     let script = [Act::Wait("ready".to_owned()), Act::Sleep(300)];
     let guest = guest.seconds(90).script(script.into_iter().chain(happens.to_vec()));
     each(sources, |words| {
         let guest = guest.clone().boots_with(words);
-        let acts = ["read=200", "note=before", "say=ready", "read=3000", "note=after", "read=300"];
+        let acts =
+            ["read=200", "note=before", "say=ready", over, "read=300", "note=after", "read=300"];
         let told = judge(&guest, &acts);
         told.holds(&format!("{what}, {words}"));
         told
@@ -66,14 +72,14 @@ fn a_machine_that_is_stopped_and_goes_on_notices_nothing() {
 fn a_machine_that_is_frozen_for_ten_seconds_jumps_with_the_kernel() {
     let all = survives("freeze", &SOURCES, &[Act::Freeze(10_000)]);
     for (told, steps) in all.iter().zip([0, 0, 1]) {
-        let is_whole = told.gap_max_s() > 9.0;
-        assert_eq!(is_whole, steps == 0, "the kernel's clocks jump, or lose it: {told:?}");
-        let wraps_s = if steps == 0 { 0.0 } else { 2.0 * f64::from(1 << 24) / 3_579_545.0 };
+        assert!(told.gap_max_s() > 9.0 || steps > 0, "the kernel's clocks jump: {told:?}");
         for (way, clock) in pairs() {
             let status = told.note("after", way, clock);
             assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
-            let step_s = step_s(told, "after", way, clock);
-            assert!((step_s - wraps_s).abs() < 0.1, "{way}, {clock}: {step_s} s: {told:?}");
+            let wraps = step_s(told, "after", way, clock) * 3_579_545.0 / f64::from(1 << 24);
+            // Two, where the host lets it go on in time.
+            let is_whole = (wraps - wraps.round()).abs() < 0.02;
+            assert!(is_whole && (wraps > 1.9) == (steps > 0), "{way}, {clock}: {wraps}: {told:?}");
             assert_eq!(status["distrusts"], 0, "{way}, {clock}: {told:?}");
             assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
         }
@@ -86,15 +92,20 @@ fn a_machine_that_is_brought_back_to_a_saved_state_goes_on_from_there() {
     // The counter goes on as if nothing had been saved; of the kernel's clocks only those that rest on it.
     for (told, steps) in survives("snapshot", &SOURCES[..2], &happens).iter().zip([0u32, 1]) {
         assert!(told.gap_max_s() > 1.5 || steps > 0, "the kernel's clocks jump: {told:?}");
+        let mut stepped = 0;
         for (way, clock) in pairs() {
             let status = told.note("after", way, clock);
-            assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");
+            let found = status["steps"].as_u64().expect("a count") as u32;
+            assert!(found <= steps, "{way}, {clock}: {told:?}");
+            stepped += found;
             // As long as the state had been saved.
-            let (step_s, lost_s) = (step_s(told, "after", way, clock), 2.0 * f64::from(steps));
+            let (step_s, lost_s) = (step_s(told, "after", way, clock), 2.0 * f64::from(found));
             assert!((step_s - lost_s).abs() < 0.5, "{way}, {clock}: {step_s} s: {told:?}");
             assert_eq!(status["distrusts"], 0, "{way}, {clock}: {told:?}");
             assert!(status["unfit"].is_null(), "{way}, {clock}: {told:?}");
         }
+        // A clock that was saved while it had no rate begins with one: that is no step.
+        assert!(stepped >= 7 * steps, "{stepped} of ten: {told:?}");
     }
 }
 
@@ -102,7 +113,8 @@ fn a_machine_that_is_brought_back_to_a_saved_state_goes_on_from_there() {
 fn a_counter_that_the_kernel_gives_up_while_the_program_runs_is_given_up() {
     // Without the word that the counter is reliable, the jump of a state that is brought back at once is held against it.
     let happens = [Act::Sleep(700), monitor("savevm s"), Act::Sleep(300), monitor("loadvm s")];
-    for told in survives("unstable", &["clocksource=tsc"], &happens) {
+    // The change to hpet is the kernel's own, which loses a tenth of a millisecond of its time in it.
+    for told in survives_until("unstable", &["clocksource=tsc"], &happens, "await=hpet") {
         let (current, available) = told.sources("after");
         assert!(current != "tsc" && !available.contains(&"tsc"), "the kernel trusts it: {told:?}");
         for (way, clock) in pairs() {
