@@ -90,12 +90,17 @@ int main(void) {
 
   // A child stops, is seen to, goes on, is seen to, and ends by a signal.
   handle(SIGCONT, on_cont, 0);
+  int go[2];
+  CHECK(pipe(go) == 0);
   pid_t child = fork();
   if (child == 0) {
+    char word;
     read_clock();
     raise(SIGSTOP);
     CHECK(conts == 1);
     read_clock();
+    // Not before it was seen to go on.
+    CHECK(read(go[0], &word, 1) == 1);
     signal(SIGUSR1, SIG_DFL);
     raise(SIGUSR1);
     _exit(1);
@@ -107,6 +112,7 @@ int main(void) {
   CHECK(waitpid(child, &status, WUNTRACED | WCONTINUED | WNOHANG) == 0);
   CHECK(kill(child, SIGCONT) == 0);
   CHECK(waitpid(child, &status, WCONTINUED) == child && WIFCONTINUED(status));
+  CHECK(write(go[1], "g", 1) == 1);
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
 
   // The program itself is stopped, and another lets it go on.
