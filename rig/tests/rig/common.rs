@@ -87,7 +87,7 @@ pub fn each<T: Send, R: Send>(
 }
 
 /// Not captured, unlike what is printed, for it should be seen.
-fn say(words: &str) {
+pub fn say(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
 
@@ -188,6 +188,13 @@ impl Told {
             }
         }
         self
+    }
+
+    /// Whether a clock of the kernel's went back that nobody can set.
+    #[track_caller]
+    pub fn kernel_went_back(&self) -> bool {
+        let line = self.line(|line| line.get("kernel_went_back").is_some());
+        line["kernel_went_back"].as_u64().expect("a count") > 0
     }
 
     /// The words for the broken laws that are shown.

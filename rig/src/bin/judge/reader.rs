@@ -108,6 +108,8 @@ pub struct Found {
     pub error_max_ns: [u64; FOLLOWED.len()],
     /// Readings that the bound of a steady rate does not cover.
     pub unsteady: [u64; FOLLOWED.len()],
+    /// Times that a clock of the kernel's went back that nobody can set: then ours may, and no law can be judged.
+    pub kernel_went_back: u64,
     /// Times that the kernel was asked again, because its answer may have been stale.
     pub asked_again: u64,
     /// The longest time of the kernel's between two readings: for how long the machine did not run, if it was long.
@@ -198,6 +200,7 @@ fn look(
     judge(bounded(after, plain, error_ns, last)?, later, after, last)?;
     found.asked_again += asked_again;
     if !may_be_set(clock) {
+        found.kernel_went_back += u64::from(after < before) + u64::from(last < after);
         judge(law.see(told.nanos), told, before, after)?;
         judge(law.see(plain), later, after, last)?;
         judge(law.see(again.nanos), again, last, last)?;
