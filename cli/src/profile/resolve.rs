@@ -7,6 +7,7 @@ use crate::profile::calls::{Module, Process};
 use addr2line::gimli::{self, EndianSlice, RunTimeEndian};
 use addr2line::{Context, LookupResult};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -158,7 +159,8 @@ impl<'a> Image<'a> {
         // Debug information that was split off into further files is done without.
         let LookupResult::Output(Ok(mut found)) = debug.find_frames(address) else { return frames };
         while let Ok(Some(inner)) = found.next() {
-            let name = inner.function.as_ref().and_then(|name| name.demangle().ok());
+            let name = inner.function.as_ref();
+            let name = name.and_then(|name| Some(demangled(name.raw_name().ok()?, name.language)));
             let location = inner.location.as_ref();
             frames.push(Frame {
                 function: name.map(|name| plain(&name)),
@@ -180,7 +182,17 @@ impl<'a> Image<'a> {
         }
         let same = self.symbols[..after].iter().rev().take_while(|symbol| symbol.0 == begin);
         let (_, _, name) = same.min_by_key(|symbol| (symbol.2.len(), symbol.2))?;
-        Some(plain(&addr2line::demangle_auto((*name).into(), None)))
+        Some(plain(&demangled((*name).into(), None)))
+    }
+}
+
+/// A name as it was written. Names of C are left alone: a demangler takes `h` for C++'s `unsigned char`.
+fn demangled(name: Cow<'_, str>, language: Option<gimli::DwLang>) -> Cow<'_, str> {
+    const MANGLED: [&str; 4] = ["_Z", "__Z", "_R", "__R"];
+    if MANGLED.iter().any(|&start| name.starts_with(start)) {
+        addr2line::demangle_auto(name, language)
+    } else {
+        name
     }
 }
 
@@ -260,6 +272,19 @@ mod tests {
         assert_eq!(plain("timer::now::h0123456789abcdef"), "timer::now");
         assert_eq!(plain("timer::now::hello"), "timer::now::hello");
         assert_eq!(plain("a\u{1b}[0m"), "a?[0m");
+    }
+
+    #[test]
+    fn names_are_demangled_if_they_are_mangled() {
+        let (cpp, rust) = (Some(gimli::DW_LANG_C_plus_plus), Some(gimli::DW_LANG_Rust));
+        for language in [None, Some(gimli::DW_LANG_C), cpp, rust] {
+            for name in ["h", "i", "f", "c", "v", "Dn", "main", "time", "R", ""] {
+                assert_eq!(demangled(name.into(), language), name, "{language:?}");
+            }
+        }
+        assert_eq!(demangled("_Z1hv".into(), None), "h()");
+        assert_eq!(demangled("_Z1hv".into(), cpp), "h()");
+        assert_eq!(demangled("_RNvC1a1b".into(), rust), "a::b");
     }
 
     #[test]
