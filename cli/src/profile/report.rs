@@ -329,11 +329,19 @@ impl Report {
         if self.total.calls == 0 {
             return advice;
         }
-        if now < 1.0 {
-            let now = if now < 0.01 { "less than 0.01".to_owned() } else { format!("{now:.2}") };
+        // What found no room costs too: as much as the others do, as far as is known.
+        let all = now * (1.0 + self.lost as f64 / self.total.calls as f64);
+        if all < 1.0 {
+            let all = if all < 0.01 { "less than 0.01".to_owned() } else { format!("{all:.2}") };
             return vec![format!(
-                "reading clocks takes {now} % of its CPU time: no other clock would be felt"
+                "reading clocks takes {all} % of its CPU time: no other clock would be felt"
             )];
+        }
+        if self.lost >= self.total.calls / 100 && self.lost > 0 {
+            advice.push(format!(
+                "costs and shares leave out the {} calls that found no room: with them reading clocks takes some {all:.1} %",
+                self.lost
+            ));
         }
         if let (Some(run), Some(relaxed)) =
             (self.outlook.run.cpu_percent, self.outlook.relaxed.cpu_percent)

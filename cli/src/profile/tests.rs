@@ -84,3 +84,18 @@ fn advice_is_given_where_something_can_be_known() {
     assert!(advice(10_000, None, [20.0, 10.0, 5.0, 5.0]).is_empty(), "no share is known");
     assert!(advice(0, Some(5), [20.0, 10.0, 5.0, 5.0]).is_empty());
 }
+
+#[test]
+fn advice_is_of_the_calls_that_found_no_room_too() {
+    let advice = |lost| {
+        let mut observed = observed(1_000, Some(10_000_000));
+        observed.missed = lost;
+        report(&observed, [20.0, 10.0, 5.0, 5.0]).advice.join("\n")
+    };
+    assert!(advice(0).contains("takes 0.20 % of its CPU time: no other"), "{}", advice(0));
+    assert!(advice(997).contains("takes 0.40 % of its CPU time: no other"), "{}", advice(997));
+    let most = advice(99_997);
+    assert!(!most.contains("felt"), "{most}");
+    assert!(most.contains("the 100000 calls that found no room"), "{most}");
+    assert!(most.contains("takes some 20.2 %"), "{most}");
+}
