@@ -8,10 +8,8 @@ use super::proc::{self, Mapping};
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{BaseAddresses, EhFrame, NativeEndian, UnwindSection};
 use object::elf::{PF_X, STT_GNU_IFUNC};
-use object::read::elf::ElfFile64;
-use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags, SymbolFlags,
-};
+use object::read::elf::{ElfFile64, SectionHeader, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, ReadCache, ReadRef, SegmentFlags};
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
@@ -70,11 +68,44 @@ struct Between {
     has_table: bool,
 }
 
+/// One of those in [`BETWEEN`], as a file has it.
+struct Function {
+    name: &'static str,
+    range: Range<u64>,
+    /// The loader chooses one of several for it.
+    is_chosen: bool,
+}
+
+/// All of them in a file. The names are read at once: a thread stands still meanwhile, and a file has any number of them.
+fn functions<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> Vec<Function> {
+    let endian = elf.endian();
+    let mut found = Vec::new();
+    for table in [elf.elf_symbol_table(), elf.elf_dynamic_symbol_table()] {
+        let section = elf.elf_section_table().section(table.string_section());
+        let names = section.and_then(|section| section.data(endian, elf.data()));
+        let Ok(names) = names else { continue };
+        for symbol in table.iter().filter(|symbol| !symbol.is_undefined(endian)) {
+            let name = names.get(symbol.st_name(endian) as usize..).unwrap_or_default();
+            let is_it = |known: &str| {
+                name.strip_prefix(known.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+            };
+            let Some(&name) = BETWEEN.iter().find(|known| is_it(known)) else { continue };
+            let start = symbol.st_value(endian);
+            found.push(Function {
+                name,
+                range: start..start.saturating_add(symbol.st_size(endian)),
+                is_chosen: symbol.st_type() == STT_GNU_IFUNC,
+            });
+        }
+    }
+    found
+}
+
 impl Mapped {
     fn read(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let cache = ReadCache::new(file.try_clone().ok()?);
-        let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
         let segments = elf.segments().filter(
             |segment| matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.contains(PF_X)),
         );
@@ -100,20 +131,12 @@ impl Mapped {
             got: range(".got"),
             file,
         };
-        let symbols = elf.symbols().chain(elf.dynamic_symbols());
-        for symbol in symbols.filter(|symbol| !symbol.is_undefined()) {
-            let name = symbol.name().unwrap_or_default();
-            let Some(name) = BETWEEN.iter().find(|&&known| known == name) else { continue };
-            let range = symbol.address()..symbol.address().saturating_add(symbol.size());
-            match symbol.flags() {
-                SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC => {
-                    read.chosen.push(name);
-                }
-                _ if read.between.iter().any(|other| other.range == range) => {}
-                _ => {
-                    let has_table = read.has_table(range.start);
-                    read.between.push(Between { range, has_table });
-                }
+        for function in functions(&elf) {
+            if function.is_chosen {
+                read.chosen.push(function.name);
+            } else if read.between.iter().all(|other| other.range != function.range) {
+                let has_table = read.has_table(function.range.start);
+                read.between.push(Between { range: function.range, has_table });
             }
         }
         Some(read)
@@ -203,5 +226,59 @@ impl Files {
         let key = (path.clone(), mapping.file.clone());
         let read = || Mapped::read(&proc::within(process, path)).map(Rc::new);
         self.0.entry(key).or_insert_with(read).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::io::{Cursor, Read, Result, Seek, SeekFrom};
+
+    /// A file that counts how often it is read from.
+    struct Counted<'a>(Cursor<Vec<u8>>, &'a Cell<usize>);
+
+    impl Read for Counted<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
+            self.1.set(self.1.get() + 1);
+            self.0.read(bytes)
+        }
+    }
+
+    impl Seek for Counted<'_> {
+        fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_in_few_pieces_however_many_names_it_has() {
+        let reads = Cell::new(0);
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let cache = ReadCache::new(Counted(Cursor::new(own), &reads));
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).unwrap();
+        assert!(elf.symbols().count() > 1000, "as each program has that tests another");
+        assert!(functions(&elf).is_empty(), "the time is asked for in libc");
+        assert!(reads.get() < 50, "{}", reads.get());
+    }
+
+    #[test]
+    fn the_functions_of_libc_that_ask_for_the_time_are_found() {
+        let maps = proc::executable(std::process::id().cast_signed()).unwrap();
+        let is_libc = |path: &str| path.contains("/libc.so") || path.contains("/ld-musl");
+        let libc = maps.iter().map(|mapping| &mapping.module.path).find(|path| is_libc(path));
+        let read = Mapped::read(Path::new(libc.unwrap())).unwrap();
+        let is_found = |name| {
+            let cache = ReadCache::new(File::open(libc.unwrap()).unwrap());
+            let elf = ElfFile64::<Endianness, _>::parse(&cache).unwrap();
+            functions(&elf).into_iter().any(|function| {
+                let is_there = function.is_chosen || read.is_between(function.range.start);
+                function.name == name && is_there
+            })
+        };
+        for name in ["clock_gettime", "gettimeofday", "time", "clock_getres"] {
+            assert!(is_found(name), "{name}");
+        }
+        assert!(!is_found("runtime.nanotime"));
     }
 }
