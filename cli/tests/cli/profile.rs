@@ -372,6 +372,30 @@ fn a_static_program_is_counted_by_a_tracer() {
     ran.says(&["40 calls for the time", "counted by a tracer", "linked statically"]);
 }
 
+/// Refuses itself to ask the kernel for the time, as a sandbox may to which the vDSO answers.
+const REFUSING: &str = "#include <linux/filter.h>\n#include <linux/seccomp.h>\n#include <stddef.h>\n\
+    #include <sys/prctl.h>\n#include <sys/syscall.h>\n#include <time.h>\n\
+    int main(void) { struct timespec t; struct sock_filter f[] = {\n\
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),\n\
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 0, 1),\n\
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};\n\
+    struct sock_fprog p = {4, f}; prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); clock_gettime(1, &t);\n\
+    return prctl(PR_SET_SECCOMP, 2, &p) ? 77 : clock_gettime(1, &t) ? 1 : 0; }";
+
+#[test]
+fn a_filter_that_refuses_what_the_vdso_would_have_answered_is_told_of() {
+    let folder = folder("profile_refusing");
+    let program = compiled(&folder, "refusing", REFUSING, &["-O1", "-static"]);
+    let ran = run(&mut profile(&folder, &[], &[text(&program)]));
+    if ran.code == Some(77) {
+        return not_tried("a filter of system calls", "this system has none");
+    }
+    ran.says(&["1 call", "refusing has a filter of system calls of its own", "--pid"]);
+    let plain = compiled(&folder, "asker", ASKER, &["-O2", "-pthread", "-static"]);
+    let ran = run(&mut profile(&folder, &[], &[text(&plain), "mono", "3"])).exits(0);
+    assert!(!ran.stderr.contains("a filter of system calls"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_running_process_is_counted_and_goes_on() {
     let (folder, program) = asker("running", &DEBUG);

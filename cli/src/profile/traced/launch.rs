@@ -103,6 +103,10 @@ struct Tracer {
     is_stopped: bool,
     /// The program has begun; before that this process's own code runs in the child.
     begun: bool,
+    /// How many filters of system calls it began with, the one that stops it included.
+    filters: Option<u64>,
+    /// A program that has set another.
+    filtered: Option<String>,
 }
 
 impl Tracer {
@@ -116,6 +120,8 @@ impl Tracer {
             limit_ns,
             is_stopped: false,
             begun: false,
+            filters: None,
+            filtered: None,
         }
     }
 
@@ -174,7 +180,10 @@ impl Tracer {
             Happened::Birth => {
                 self.family.birth(thread);
             }
-            Happened::Exit => self.family.rename(thread),
+            Happened::Exit => {
+                self.note_filters(thread);
+                self.family.rename(thread);
+            }
             Happened::Stopped(signal) => return self.stopped(thread, signal),
             Happened::Begun => {
                 self.family.belongs(thread);
@@ -190,6 +199,7 @@ impl Tracer {
         } else {
             // The program itself.
             self.begun = true;
+            self.filters = filters(thread);
             self.family.begin(thread);
             if let Some(limit_ns) = self.limit_ns {
                 self.until_ns = Some(self.family.watch.now_ns().saturating_add(limit_ns));
@@ -200,6 +210,14 @@ impl Tracer {
             let program = proc::program(thread);
             self.remarks
                 .add(format!("{program} is a 32-bit program, and what it asks is not counted"));
+        }
+    }
+
+    /// Notes whether a thread that ends has filters of its own: what those refuse does not stop it.
+    fn note_filters(&mut self, thread: i32) {
+        let has_more = filters(thread).zip(self.filters).is_some_and(|(now, began)| now > began);
+        if has_more && self.begun && self.filtered.is_none() {
+            self.filtered = Some(proc::program(thread));
         }
     }
 
@@ -257,6 +275,12 @@ impl Tracer {
                  vDSO: start it by itself, and count it with --pid"
                     .into(),
             );
+        } else if let Some(program) = self.filtered.take() {
+            self.remarks.add(format!(
+                "{program} has a filter of system calls of its own (seccomp): had that refused to tell the time, it would \
+                 have failed here alone, where there is no vDSO, and not be counted; start it by itself, and count it with \
+                 --pid, to be sure"
+            ));
         }
         let now_ns = self.family.watch.now_ns();
         let now_ns = self.until_ns.map_or(now_ns, |until_ns| until_ns.min(now_ns));
@@ -273,6 +297,11 @@ impl Tracer {
             is_stopped: self.is_stopped,
         })
     }
+}
+
+/// How many filters of system calls a thread has.
+fn filters(thread: i32) -> Option<u64> {
+    proc::field(thread, "Seccomp_filters")?.parse().ok()
 }
 
 /// Why a program's vDSO could not be hidden.
