@@ -151,6 +151,17 @@ pub fn read(process: i32, address: u64, bytes: &mut [u8]) -> Result<usize, Errno
     usize::try_from(read).map_err(|_| errno())
 }
 
+/// Whether two processes have one memory, as a child of `vfork` has its parent's; `None` where the kernel does not say.
+pub fn share_memory(one: i32, other: i32) -> Option<bool> {
+    /// `linux/kcmp.h`; the crate does not have it.
+    const KCMP_VM: c_int = 1;
+    // SAFETY: takes integers.
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0usize, 0usize) } {
+        -1 => None,
+        order => Some(order == 0),
+    }
+}
+
 /// Has this process get a SIGALRM after so many nanoseconds, in whole microseconds, at least one.
 pub fn alarm(ns: u64) {
     let us = (ns / 1_000).max(1);

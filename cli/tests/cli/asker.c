@@ -2,7 +2,8 @@
  * `second N`, `base N`, `step N` (the resolution), `odd N` (a clock that there is none of); in N threads one after the
  * other (`after N`) or at once (`at-once N`), in children (`fork N`), while a timer's signals ask too, as often as it then
  * prints (`storm N`); then what becomes of the process: `exec WORDS`, `die` (killed), `hang`, `linger` (until SIGTERM,
- * then ends with 3), `on` (the same, and asks once a millisecond), `leave` (ends with 7). */
+ * then ends with 3), `on` (the same, and asks once a millisecond), `leave` (ends with 7), `share` (a child of vfork asks
+ * for a second; ends with 5 if nothing has happened to it). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -76,6 +77,16 @@ int main(int words, char **word) {
     }
     if (!strcmp(what, "leave")) return 7;
     if (!strcmp(what, "die")) raise(SIGKILL);
+    if (!strcmp(what, "share")) {
+      int status = 1;
+      pid_t child = vfork();
+      if (child == 0) {
+        if (write(1, "up\n", 3) != 3) _exit(1);
+        for (n = 0; n < 1000; n++) usleep(1000), mono(1);
+        _exit(5);
+      }
+      return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    }
     if (!strcmp(what, "linger") || !strcmp(what, "on")) signal(SIGTERM, end);
     int asks_on = !strcmp(what, "on");
     if (asks_on || !strcmp(what, "linger") || !strcmp(what, "hang")) {

@@ -419,6 +419,23 @@ fn a_running_process_is_counted_and_goes_on() {
 }
 
 #[test]
+fn a_child_that_has_the_memory_of_a_running_process_is_counted_and_goes_on_too() {
+    let (folder, program) = asker("sharing", &PLAIN);
+    let mut sharing = Command::new(&program);
+    let mut sharing = sharing.arg("share").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Read::read_exact(sharing.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+    let number = sharing.id().to_string();
+    let ran = run(&mut tool(&["profile", "--for", "200ms", "--pid", &number, "--format", "json"]));
+    if ran.stderr.contains("ptrace") {
+        not_tried("a process whose memory is shared", ran.stderr.trim_end());
+    } else {
+        let told = ran.exits(0).json();
+        assert!(calls(&told["callers"], &[("function", "mono")]) > 0, "{told:#}");
+    }
+    assert_eq!(sharing.wait().unwrap().code(), Some(5), "{folder:?}");
+}
+
+#[test]
 fn what_cannot_be_profiled_is_said_in_a_sentence() {
     let folder = folder("profile_refused");
     let say = |ran: Ran, code: i32, parts: &[&str]| ran.exits(code).says_only(parts);

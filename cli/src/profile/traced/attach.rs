@@ -75,6 +75,7 @@ fn watch(
         ))
     })?;
     let threads = target::seize(process)?;
+    let sharers = target::seize_sharers(process)?;
     let mut remarks = Remarks::default();
     if target.has_image {
         remarks.add(
@@ -100,6 +101,12 @@ fn watch(
         is_filtered,
         leaving: None,
     };
+    for sharer in sharers {
+        for thread in [sharer].into_iter().chain(proc::threads(sharer)) {
+            attached.family.belongs(thread);
+        }
+        attached.plant.inherited_by(sharer);
+    }
     let began_ns = attached.family.watch.now_ns();
     loop {
         attached.drain();

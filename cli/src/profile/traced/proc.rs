@@ -75,7 +75,16 @@ pub fn name(process: i32, thread: i32) -> Option<String> {
 
 /// The threads of a process; none if it is gone.
 pub fn threads(process: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    numbers(&format!("/proc/{process}/task"))
+}
+
+/// All processes.
+pub fn all() -> Vec<i32> {
+    numbers("/proc")
+}
+
+fn numbers(folder: &str) -> Vec<i32> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
@@ -127,7 +136,7 @@ rubbish
     fn this_process_is_found_in_proc() {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(process_of(own), Some(own));
-        assert!(threads(own).contains(&own));
+        assert!(threads(own).contains(&own) && all().contains(&own));
         assert!(executable(own).unwrap().iter().any(|mapping| mapping.module.path == VDSO));
         assert_eq!(program(own), std::env::current_exe().unwrap().display().to_string());
         assert_eq!(threads(-1), [0; 0]);

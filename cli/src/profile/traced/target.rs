@@ -69,6 +69,32 @@ pub fn find(process: i32) -> Result<Target, Refusal> {
 /// # Errors
 /// [`Refusal`] if it may not be watched; then none is.
 pub fn seize(process: i32) -> Result<Vec<i32>, Refusal> {
+    let seized = seize_threads(process)?;
+    if seized.is_empty() { Err(gone(process)) } else { Ok(seized) }
+}
+
+/// Watches the processes that have the memory of one that is watched, and so run into what is planted there: a child of
+/// `vfork` has it until it is another program. Those that it makes meanwhile are watched already.
+///
+/// # Errors
+/// [`Refusal`] if one may not be watched.
+pub fn seize_sharers(process: i32) -> Result<Vec<i32>, Refusal> {
+    let mut sharers = Vec::new();
+    loop {
+        let before = sharers.len();
+        let shares = |other: &i32| trace::share_memory(process, *other) == Some(true);
+        for other in proc::all().into_iter().filter(|&other| other != process).filter(shares) {
+            if !sharers.contains(&other) && !seize_threads(other)?.is_empty() {
+                sharers.push(other);
+            }
+        }
+        if sharers.len() == before {
+            return Ok(sharers);
+        }
+    }
+}
+
+fn seize_threads(process: i32) -> Result<Vec<i32>, Refusal> {
     let mut seized = Vec::new();
     // Those that begin meanwhile are watched if the one that made them was. The last look finds no other.
     loop {
@@ -84,10 +110,9 @@ pub fn seize(process: i32) -> Result<Vec<i32>, Refusal> {
             }
         }
         if seized.len() == before {
-            break;
+            return Ok(seized);
         }
     }
-    if seized.is_empty() { Err(gone(process)) } else { Ok(seized) }
 }
 
 /// Who watches a thread, if anybody does.
