@@ -68,9 +68,14 @@ fn in_stack(frame: Frame) -> String {
     }
 }
 
-/// A name in which nothing ends it.
+/// A name in which nothing ends it, and nothing that a terminal would obey.
 fn unfolded(name: &str) -> String {
-    name.chars().map(|letter| if letter == ';' || letter == '\n' { ':' } else { letter }).collect()
+    let letter = |letter: char| match letter {
+        ';' | '\n' => ':',
+        letter if letter.is_control() => '?',
+        letter => letter,
+    };
+    name.chars().map(letter).collect()
 }
 
 #[cfg(test)]

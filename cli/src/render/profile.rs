@@ -26,7 +26,7 @@ pub fn text(report: &Report, top: usize, style: Style) -> String {
         out += &format!("\n{}", outlook(&report.outlook, style));
     }
     let mut say = |mark: char, text: &str| {
-        for (i, line) in wrapped(text, style.width - 2).into_iter().enumerate() {
+        for (i, line) in wrapped(&printable(text), style.width - 2).into_iter().enumerate() {
             let _ = writeln!(out, "{} {line}", if i == 0 { mark } else { ' ' });
         }
     };
@@ -48,7 +48,7 @@ fn sum(report: &Report, style: Style) -> String {
     };
     let mut text = format!(
         "{}: {} call{} for the time in {}",
-        report.command,
+        printable(&report.command),
         grouped(report.total.calls),
         if report.total.calls == 1 { "" } else { "s" },
         time(report.wall_ns)
@@ -157,7 +157,10 @@ fn threads(threads: &[&Thread], top: usize, style: Style) -> String {
     };
     let columns = vec![
         Column::right("thread", 0, shown.iter().map(|thread| number(thread.thread))),
-        Column::words("name", shown.iter().map(|thread| thread.name.clone().unwrap_or_default())),
+        Column::words(
+            "name",
+            shown.iter().map(|thread| printable(thread.name.as_deref().unwrap_or_default())),
+        ),
         Column::right("process", 0, shown.iter().map(|thread| number(thread.process))),
         Column::right("calls", 0, shown.iter().map(|thread| grouped(thread.calls))),
         Column::right("a second", 1, shown.iter().map(rate)),
@@ -174,7 +177,7 @@ fn processes(mut askers: Vec<&Told>, top: usize, style: Style) -> String {
     let [calls, rate, share] = figures(askers.iter().map(|process| &process.figures));
     let columns = vec![
         Column::right("process", 0, askers.iter().map(number)),
-        Column::words("program", askers.iter().map(|process| process.name().to_owned())),
+        Column::words("program", askers.iter().map(|process| printable(process.name()))),
         calls,
         rate,
         share,
@@ -214,11 +217,17 @@ fn rest(more: usize) -> String {
     format!("and {more} more that asked less (--top {}, --format json)\n", "N")
 }
 
-/// A text that fits, its middle left out.
-fn cut(text: &str, most: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
+/// A name that others gave, without what a terminal would obey.
+fn printable(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+/// A name that fits, its middle left out.
+fn cut(name: &str, most: usize) -> String {
+    let name = printable(name);
+    let letters: Vec<char> = name.chars().collect();
     if letters.len() <= most {
-        return text.to_owned();
+        return name;
     }
     let keep = most - 2;
     let (begin, end) = (keep / 2, letters.len() - (keep - keep / 2));
@@ -247,6 +256,36 @@ mod tests {
             [(None, DASH), (Some(0.0), "0"), (Some(22.0), "<0.0001"), (Some(2.2e6), "2.200")];
         for (cost_ns, text) in cases {
             assert_eq!(ms(cost_ns), text, "{cost_ns:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_does_not_command_the_terminal() {
+        use crate::profile::calls::{Call, Module, Process, Site, Thread};
+        use crate::profile::resolve::{Files, Resolver};
+        use crate::profile::{Observed, folded};
+        use std::collections::BTreeMap;
+        let evil = "a\u{1b}]0;b\u{7}\n\u{9b}c";
+        let thread = |tid| Thread { tid, name: Some(evil.to_owned()), calls: 1 };
+        let process = Process {
+            pid: 1,
+            program: evil.to_owned(),
+            modules: vec![Module { start: 16, end: 64, offset: 0, path: evil.to_owned() }],
+            threads: vec![thread(1), thread(2)],
+            sites: vec![Site { call: Call::Time, chain: vec![0x20], count: 2 }],
+            lost: 0,
+            cpu_ns: None,
+            wall_ns: 1,
+        };
+        let (processes, notes) = (vec![process.clone(), process], vec![evil.to_owned()]);
+        let observed = Observed { processes, notes, ..Observed::default() };
+        let files = Files::default();
+        let resolver = Resolver::new(&files);
+        let report = Report::new(evil.to_owned(), &observed, &resolver, &BTreeMap::new());
+        for text in [text(&report, 20, Style::FILE), folded::lines(&observed, &resolver)] {
+            assert!(text.contains("a?]0"), "{text:?}");
+            let is_obeyed = |letter: char| letter.is_control() && letter != '\n';
+            assert!(!text.contains(is_obeyed), "{text:?}");
         }
     }
 }
