@@ -3,8 +3,9 @@
  * other (`after N`) or at once (`at-once N`), in children (`fork N`), while a timer's signals ask too, as often as it then
  * prints (`storm N`); then what becomes of the process: `exec WORDS`, `die` (killed), `hang`, `linger` (until SIGTERM,
  * then ends with 3), `on` (the same, and asks once a millisecond), `leave` (ends with 7), `share` (a child of vfork asks
- * for a second; ends with 5 if nothing has happened to it). */
+ * until its input ends; then ends with 5 if nothing has happened to it). */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,7 +83,8 @@ int main(int words, char **word) {
       pid_t child = vfork();
       if (child == 0) {
         if (write(1, "up\n", 3) != 3) _exit(1);
-        for (n = 0; n < 1000; n++) usleep(1000), mono(1);
+        struct pollfd end = {0, POLLIN, 0};
+        for (n = 0; n < 20000 && poll(&end, 1, 1) == 0; n++) mono(1);
         _exit(5);
       }
       return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;

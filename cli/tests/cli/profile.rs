@@ -5,7 +5,7 @@ use crate::common::{Ran, folder, names_in, not_tried, run, tool};
 use crate::run::{compiled, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const ASKER: &str = include_str!("asker.c");
 /// As distributions compile, as they do for profilers, and as people do who look for a fault.
@@ -400,7 +400,7 @@ fn a_filter_that_refuses_what_the_vdso_would_have_answered_is_told_of() {
 fn a_running_process_is_counted_and_goes_on() {
     let (folder, program) = asker("running", &DEBUG);
     let mut asking = Command::new(&program);
-    let mut asking = asking.arg("on").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut asking = asking.arg("on").stdout(Stdio::piped()).spawn().unwrap();
     std::io::Read::read_exact(asking.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
     let number = asking.id().to_string();
     let ran = run(&mut tool(&["profile", "--for", "500ms", "--pid", &number, "--format", "json"]));
@@ -422,7 +422,8 @@ fn a_running_process_is_counted_and_goes_on() {
 fn a_child_that_has_the_memory_of_a_running_process_is_counted_and_goes_on_too() {
     let (folder, program) = asker("sharing", &PLAIN);
     let mut sharing = Command::new(&program);
-    let mut sharing = sharing.arg("share").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    sharing.arg("share").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut sharing = sharing.spawn().unwrap();
     std::io::Read::read_exact(sharing.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
     let number = sharing.id().to_string();
     let ran = run(&mut tool(&["profile", "--for", "200ms", "--pid", &number, "--format", "json"]));
@@ -432,6 +433,9 @@ fn a_child_that_has_the_memory_of_a_running_process_is_counted_and_goes_on_too()
         let told = ran.exits(0).json();
         assert!(calls(&told["callers"], &[("function", "mono")]) > 0, "{told:#}");
     }
+    // It is not waited for.
+    assert_eq!(sharing.try_wait().unwrap(), None);
+    drop(sharing.stdin.take());
     assert_eq!(sharing.wait().unwrap().code(), Some(5), "{folder:?}");
 }
 

@@ -314,6 +314,8 @@ impl Attached {
                         Some('S') | None => true,
                         // What has stopped it is still to be heard of.
                         Some('t' | 'T') => false,
+                        // It waits for a child of vfork, for example, which may last.
+                        Some('D') if self.waits_elsewhere(thread) => true,
                         // One that runs is in no call that could be interrupted.
                         Some(_) => {
                             if interrupted.insert(thread) {
@@ -335,6 +337,11 @@ impl Attached {
         // A thread that was interrupted and waits now will be stopped for it, once it is heard of.
         self.drain();
         self.plant.clear();
+    }
+
+    /// Whether a thread that waits in the kernel has come there from elsewhere than what is planted.
+    fn waits_elsewhere(&self, thread: i32) -> bool {
+        proc::waits_from(thread).is_some_and(|ip| self.plant.place(ip).is_none())
     }
 
     fn counted(mut self, now_ns: u64) -> Counted {

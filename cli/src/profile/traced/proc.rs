@@ -101,6 +101,14 @@ pub fn state(thread: i32) -> Option<char> {
     field(thread, "State")?.chars().next()
 }
 
+/// The instruction pointer of a thread that waits in the kernel; `None` of one that runs.
+pub fn waits_from(thread: i32) -> Option<u64> {
+    let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    // The number and the arguments, where it waits in a system call; the stack pointer, the instruction pointer.
+    let ip = call.trim_end().rsplit_once(' ')?.1.strip_prefix("0x")?;
+    u64::from_str_radix(ip, 16).ok()
+}
+
 /// The process that a thread belongs to.
 pub fn process_of(thread: i32) -> Option<i32> {
     field(thread, "Tgid")?.parse().ok()
