@@ -403,9 +403,7 @@ impl Report {
             )
         })
     }
-}
 
-impl Report {
     /// Where files do not name their functions.
     fn stripped(&self) -> Option<String> {
         let unnamed = self.callers.iter().filter(|caller| caller.place.function.is_none());
