@@ -29,6 +29,8 @@ nanoseconds a call, is not taken off.
 
 Programs that no image reaches (static ones, Go) and those that run already (--pid) are watched as
 by a debugger: each call stops them for microseconds, and callers of callers are seen at each.
+When the tool ends, or is killed, a running process is left as it was. Only if the kernel or
+somebody kills the child that watches it (`kill -9`), it dies at its next read of a clock.
 
 Exit status: that of CMD, 0 if it was ended by --for; 127 there is no CMD; 126 it cannot be
 executed; 2 wrong usage, or CMD cannot be counted.")]
