@@ -156,7 +156,10 @@ impl<'a> Mount<'a> {
         let options = tail.nth(1).unwrap_or_default();
         let root = unescaped(root);
         let root = if root == "/" { String::new() } else { root };
-        Some(Self { root, point: unescaped(point), kind, options })
+        let point = unescaped(point);
+        // The kernel writes whole paths: another one leads out of a recording.
+        let is_whole = point.starts_with('/') && point.split('/').all(|part| part != "..");
+        is_whole.then_some(Self { root, point, kind, options })
     }
 }
 
@@ -260,6 +263,10 @@ mod tests {
         let expected = ["/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us"];
         assert_eq!(cgroup_files("4:cpu,cpuacct:/x\n3:memory:/y\n", one, names), expected);
         assert!(cgroup_files("rubbish", "rubbish - - -", names).is_empty());
+        for point in ["/sys/../root", "sys", "/sys/.."] {
+            let mounts = format!("60 23 0:26 / {point} rw - cgroup2 cgroup2 rw");
+            assert!(cgroup_files("0::/\n", &mounts, names).is_empty(), "{point}");
+        }
         assert_eq!(unescaped("a\\040b\\x\\"), "a b\\x\\");
     }
 
