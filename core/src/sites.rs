@@ -198,7 +198,7 @@ impl<'a> Sites<'a> {
     /// a number that anybody may have written.
     #[inline(always)]
     fn blocks<const WORDS: usize>(self, first: u64) -> Option<&'a [AtomicU64; WORDS]> {
-        self.0.get(first as usize..)?.first_chunk()
+        self.0.get(usize::try_from(first).ok()?..)?.first_chunk()
     }
 
     /// So many blocks, for the process of that number or for a new one; `None` if there are no more.
