@@ -2,20 +2,7 @@
 //!
 //! Data only. Must never resolve, judge or print.
 
-/// What was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Call {
-    /// clock_gettime of that clock id, in whatever spelling.
-    ClockGettime(i32),
-    /// gettimeofday.
-    Gettimeofday,
-    /// time.
-    Time,
-    /// timespec_get of that base.
-    TimespecGet(i32),
-    /// clock_getres of that clock id.
-    ClockGetres(i32),
-}
+pub use clockwise_core::sites::Call;
 
 /// A place from which a call was made, and how often.
 #[derive(Clone, Debug)]

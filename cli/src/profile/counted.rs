@@ -85,16 +85,6 @@ fn threads(process: &sites::Process<'_>) -> Vec<Thread> {
     threads
 }
 
-const fn call(call: sites::Call) -> Call {
-    match call {
-        sites::Call::ClockGettime(id) => Call::ClockGettime(id),
-        sites::Call::Gettimeofday => Call::Gettimeofday,
-        sites::Call::Time => Call::Time,
-        sites::Call::TimespecGet(base) => Call::TimespecGet(base),
-        sites::Call::ClockGetres(id) => Call::ClockGetres(id),
-    }
-}
-
 /// The places, each as often as it has chains: its count is exact, and divided as its samples are.
 fn places(process: &sites::Process<'_>) -> Vec<Site> {
     let mut chains: HashMap<usize, Vec<(Vec<u64>, u64)>> = HashMap::new();
@@ -117,7 +107,7 @@ fn places(process: &sites::Process<'_>) -> Vec<Site> {
         for ((outer, _), share) in seen.into_iter().zip(divided(count, &shares)) {
             if share > 0 {
                 let chain = [vec![site.address], outer].concat();
-                let sum = merged.entry((call(site.call), chain)).or_default();
+                let sum = merged.entry((site.call, chain)).or_default();
                 *sum = sum.saturating_add(share);
             }
         }
